@@ -1,0 +1,127 @@
+"""What an iteration of speculative decoding costs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """Prices of the passes that make up a run, all in one unit (seconds, or steps of the target).
+
+    ``CostModel(draft=0.1)`` is the textbook case: a draft step costs 0.1 of a target step, and verifying several tokens
+    costs the same as producing one.  Where a field is None, the field in brackets is used.
+    """
+
+    draft: float  # a draft step that reads one token
+    draft_first: float | None = None  # the first step of a round: reads two tokens and starts the round (draft)
+    draft_context: float = 0.0  # added to a draft step for each token of context
+    verify: tuple[tuple[int, float], ...] = ((1, 1.0),)  # (tokens, cost) of a target pass; linear between and beyond
+    verify_context: float = 0.0  # added to a target pass for each token of context
+    iteration: float = 0.0  # added to every iteration of a run with a draft
+    plain: float | None = None  # a one-token step of the target without a draft (verify at one token)
+    plain_context: float | None = None  # added to it for each token of context (verify_context)
+    draft_prefill: float = 0.0  # reading the prompt, for each of its tokens
+    target_prefill: float = 0.0
+    unit: str = "target step"
+    machine: dict = field(default_factory=dict, compare=False)  # where and how it was measured
+    measured_range: dict = field(default_factory=dict, compare=False)  # {"tokens": [low, high], "context": [low, high]}
+
+    def __post_init__(self) -> None:
+        curve = tuple((int(tokens), float(cost)) for tokens, cost in self.verify)
+        object.__setattr__(self, "verify", curve)
+        for name, value in dataclasses.asdict(self).items():
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if number and not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"cost {name}={value}: must be a finite number that is not negative")
+        tokens, costs = [n for n, _ in curve], [cost for _, cost in curve]
+        if not curve or tokens[0] != 1 or sorted(set(tokens)) != tokens:
+            raise ValueError(f"verify={self.verify}: token counts must start at 1 and increase")
+        if not all(math.isfinite(cost) for cost in costs) or costs[0] <= 0 or sorted(costs) != costs:
+            raise ValueError(f"verify={self.verify}: costs must be finite, above 0 and never fall as tokens are added")
+
+    def verification(self, tokens: np.ndarray) -> np.ndarray:
+        """Cost of a target pass over ``tokens`` (int array, >= 1) at context length 0.
+
+        Linear between the measured counts; beyond the last one the last slope goes on (one count alone is flat).
+        """
+        counts, costs = (np.array(column, dtype=float) for column in zip(*self.verify, strict=True))
+        slope = (costs[-1] - costs[-2]) / (counts[-1] - counts[-2]) if len(counts) > 1 else 0.0
+        return np.interp(tokens, counts, costs) + slope * np.maximum(np.asarray(tokens) - counts[-1], 0)
+
+    def drafting(self, drafted: np.ndarray, context: np.ndarray | float = 0) -> np.ndarray:
+        """Cost of drafting ``drafted`` tokens (int array, >= 0) from context length ``context``."""
+        first = self.draft if self.draft_first is None else self.draft_first
+        steps = first + (np.maximum(drafted, 1) - 1) * self.draft
+        # Step j of the round reads context + j tokens: the sum over the round is k * context + k (k - 1) / 2.
+        growth = self.draft_context * drafted * (context + (drafted - 1) / 2)
+        return np.where(drafted > 0, steps, 0.0) + growth
+
+    def round(self, drafted: np.ndarray, context: np.ndarray | float = 0) -> np.ndarray:
+        """Cost of an iteration: ``drafted`` draft steps, a verification of drafted + 1 tokens, the constant."""
+        drafted = np.asarray(drafted)
+        target = self.verification(drafted + 1) + self.verify_context * context
+        return self.drafting(drafted, context) + target + self.iteration
+
+    def step(self, context: np.ndarray | float = 0) -> np.ndarray:
+        """Cost of a one-token step of the target without a draft."""
+        base = self.verify[0][1] if self.plain is None else self.plain
+        slope = self.verify_context if self.plain_context is None else self.plain_context
+        return base + slope * np.asarray(context, dtype=float)
+
+    def outside_range(self, drafted: np.ndarray, context: np.ndarray) -> str | None:
+        """Says how far verified tokens (drafted + 1) or context lengths leave what was measured, else None."""
+        found = []
+        for name, values in (("tokens", np.asarray(drafted) + 1), ("context", np.asarray(context))):
+            if name in self.measured_range and len(values):
+                low, high = self.measured_range[name]
+                share = float(np.mean((values < low) | (values > high)))
+                if share > 0:
+                    seen = f"{values.min()}-{values.max()}"
+                    found.append(f"{name} {seen} outside the measured {low}-{high} in {share:.1%} of iterations")
+        return "; ".join(found) or None
+
+    def save(self, path: str | Path) -> None:
+        text = json.dumps({"schema": SCHEMA_VERSION, **dataclasses.asdict(self)}, indent=1, allow_nan=False)
+        Path(path).write_text(text + "\n", encoding="utf-8")
+
+    @staticmethod
+    def load(path: str | Path) -> CostModel:
+        """Read a cost model.  Raises ValueError that names the file and what is wrong with it."""
+        try:
+            stored = json.loads(Path(path).read_bytes().decode("utf-8-sig"))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{path}: not a readable cost model ({error}); `oracle calibrate {path}` makes one") from None
+        version = stored.pop("schema", None) if isinstance(stored, dict) else None
+        if version != SCHEMA_VERSION:
+            raise ValueError(f"{path}: cost model schema {version!r}, this version reads {SCHEMA_VERSION}")
+        known = {item.name for item in dataclasses.fields(CostModel)}
+        if unknown := set(stored) - known:
+            raise ValueError(f"{path}: unknown field {sorted(unknown)[0]!r}; legal: {', '.join(sorted(known))}")
+        try:
+            return CostModel(**stored)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path}: {error}") from None
+
+
+def iid_tokens_per_iteration(acceptance: float, tokens: int) -> float:
+    """Expected emitted tokens an iteration when each drafted token is accepted independently.
+
+    (1 - a^(k+1)) / (1 - a): Leviathan et al., Fast Inference from Transformers via Speculative Decoding, equation 1.
+    """
+    if acceptance == 1:
+        return tokens + 1.0
+    return (1 - acceptance ** (tokens + 1)) / (1 - acceptance)
+
+
+def iid_speedup(acceptance: float, tokens: int, cost: CostModel) -> float:
+    """Speedup of a constant lookahead under independent acceptance (their theorem 3.8, with this cost model)."""
+    return float(iid_tokens_per_iteration(acceptance, tokens) * cost.step() / cost.round(np.int64(tokens)))
