@@ -1,0 +1,96 @@
+import json
+
+import numpy as np
+import pytest
+
+from analysis.cost import CostModel, iid_speedup, iid_tokens_per_iteration
+
+
+@pytest.mark.parametrize(
+    ("acceptance", "tokens", "draft", "expected"),
+    [(0.8, 5, 0.05, 2.9514), (0.8, 5, 0.33, 1.3922), (0.6, 5, 0.065, 1.7988), (0.9, 20, 0.05, 4.4529)],
+)
+def test_textbook_speedups(acceptance, tokens, draft, expected):
+    assert iid_speedup(acceptance, tokens, CostModel(draft=draft)) == pytest.approx(expected, abs=5e-5)
+
+
+def test_textbook_tokens():
+    assert iid_tokens_per_iteration(0.8, 5) == pytest.approx(3.6893, abs=5e-5)
+    assert iid_tokens_per_iteration(1.0, 5) == 6
+
+
+@pytest.mark.parametrize(
+    ("acceptance", "draft", "best", "speedup"),
+    [(0.58, 0.074, 3, 1.7279), (0.63, 0.065, 4, 1.9321), (0.9, 0.329, 5, 1.7715), (0.8, 0.05, 8, 3.0921), (0.3, 0.33, 0, 1.0)],
+)
+def test_best_constant_lookahead(acceptance, draft, best, speedup):
+    found = [iid_speedup(acceptance, tokens, CostModel(draft=draft)) for tokens in range(40)]
+    assert int(np.argmax(found)) == best
+    assert max(found) == pytest.approx(speedup, abs=5e-5)
+
+
+def test_verification_is_linear_between_the_measured_counts_and_beyond():
+    cost = CostModel(draft=0.1, verify=((1, 1.0), (2, 1.5), (6, 2.5)))
+    assert cost.verification(np.array([1, 2, 4, 6, 10])).tolist() == [1.0, 1.5, 2.0, 2.5, 3.5]
+
+
+def test_a_round_by_hand():
+    cost = CostModel(
+        draft=1.0, draft_first=3.0, draft_context=0.1, verify=((1, 10.0), (4, 16.0)), verify_context=0.5, iteration=2.0
+    )
+    # Three draft steps: 3 + 1 + 1, at contexts 20, 21, 22: 6.3; verification of four: 16 + 0.5 * 20; constant 2.
+    assert cost.round(np.array([3]), np.array([20])).tolist() == pytest.approx([5 + 6.3 + 26 + 2])
+    # Nothing drafted: no draft step at all.
+    assert cost.round(np.array([0]), np.array([20])).tolist() == [10 + 10 + 2]
+    assert cost.step(20) == 20
+
+
+def test_plain_decoding_may_have_its_own_price():
+    assert CostModel(draft=0.1, plain=0.9, plain_context=0.01).step(10) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"draft": -1.0},
+        {"draft": float("nan")},
+        {"draft": 0.1, "iteration": float("inf")},
+        {"draft": 0.1, "verify": ()},
+        {"draft": 0.1, "verify": ((2, 1.0),)},
+        {"draft": 0.1, "verify": ((1, 1.0), (1, 2.0))},
+        {"draft": 0.1, "verify": ((1, 2.0), (2, 1.0))},
+        {"draft": 0.1, "verify": ((1, 0.0),)},
+    ],
+)
+def test_impossible_prices_are_refused(fields):
+    with pytest.raises(ValueError):
+        CostModel(**fields)
+
+
+def test_saved_and_loaded_is_the_same(tmp_path):
+    cost = CostModel(draft=0.25, verify=((1, 1.0), (3, 1.5)), unit="s", machine={"cpu": "x"}, measured_range={"tokens": [1, 3]})
+    cost.save(tmp_path / "cost.json")
+    loaded = CostModel.load(tmp_path / "cost.json")
+    assert loaded == cost and loaded.machine == cost.machine and loaded.measured_range == cost.measured_range
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "not a readable cost model"),
+        (json.dumps({"schema": 7}), "schema 7"),
+        (json.dumps({"schema": 1, "draft": 0.1, "speed": 3}), "unknown field 'speed'"),
+        (json.dumps({"schema": 1}), "draft"),
+        (json.dumps([1]), "schema None"),
+    ],
+)
+def test_a_foreign_file_is_refused_by_name(tmp_path, content, message):
+    (tmp_path / "cost.json").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        CostModel.load(tmp_path / "cost.json")
+
+
+def test_leaving_the_measured_range_is_said():
+    cost = CostModel(draft=0.1, measured_range={"tokens": [1, 7], "context": [10, 50]})
+    assert cost.outside_range(np.array([0, 6]), np.array([10, 50])) is None
+    assert "tokens 1-21 outside the measured 1-7 in 50.0%" in cost.outside_range(np.array([0, 20]), np.array([10, 50]))
