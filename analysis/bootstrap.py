@@ -1,0 +1,132 @@
+"""Intervals for numbers that are computed from many prompts: the bootstrap over prompts.
+
+Iterations of one prompt resemble each other, so prompts are what is drawn again, never iterations (Davison and Hinkley,
+Bootstrap Methods and their Application, 1997, section 3.8).  Every statistic is written as a formula of sums over prompts;
+a resample then is one matrix product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+RESAMPLES = 1000
+LEVEL = 0.95
+MAX_UNITS = 4096  # more prompts than this are dealt at random into so many groups, and groups are drawn: same variance
+_BLOCK = 4_000_000  # cells that a block of resamples may hold
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its 95 % interval; ``low`` and ``high`` are NaN where one prompt says nothing about others."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        if np.isnan(self.low):
+            return f"{self.value:.3g}"
+        return f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g})"
+
+
+def units(prompts: int) -> np.ndarray:
+    """Resampling unit of every prompt, int64 [P]: itself, or one of ``MAX_UNITS`` groups dealt in a fixed random order."""
+    if prompts <= MAX_UNITS:
+        return np.arange(prompts)
+    return np.random.default_rng(0).permutation(prompts) % MAX_UNITS
+
+
+def sum_by(group: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
+    """Sums of the columns of ``values`` [R, K] over the rows of each group (int [R], below ``size``), float [size, K]."""
+    return np.stack([np.bincount(group, weights=column, minlength=size) for column in values.T], axis=1)
+
+
+def resampled(sums, resamples: int = RESAMPLES, seed: int = 0) -> Iterator[np.ndarray]:
+    """Blocks of resampled totals, float [B, K], of ``sums`` [U, K] (dense or scipy.sparse); ``resamples`` rows in all."""
+    size, columns = sums.shape
+    rng = np.random.default_rng(seed)
+    block = int(np.clip(_BLOCK // max(size, columns), 1, resamples))
+    for start in range(0, resamples, block):
+        rows = min(block, resamples - start)
+        drawn = rng.integers(size, size=(rows, size)) + size * np.arange(rows)[:, None]
+        weights = np.bincount(drawn.ravel(), minlength=rows * size).reshape(rows, size).astype(float)
+        yield np.asarray((sums.T @ weights.T).T)
+
+
+def estimate(
+    sums, formula: Callable[[np.ndarray], np.ndarray], resamples: int = RESAMPLES, seed: int = 0
+) -> Estimate:
+    """``formula`` of the totals of ``sums`` [P, K], one row a prompt, with its bootstrap interval.
+
+    ``formula`` maps totals [..., K] to numbers [...].  Quantile interval; resamples for which the formula has no value
+    (0 / 0) are left out.  A single prompt has no interval.
+    """
+    low, high, value = bands(sums, lambda totals: formula(totals)[..., None], resamples, seed)
+    return Estimate(float(value[0]), float(low[0]), float(high[0]))
+
+
+def bands(
+    sums, formula: Callable[[np.ndarray], np.ndarray], resamples: int = RESAMPLES, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Low, high and value, float [J] each, of a ``formula`` from totals [..., K] to J numbers [..., J]; see `estimate`."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = formula(np.asarray(sums.sum(axis=0)).reshape(1, -1))[0]
+        if sums.shape[0] < 2:
+            return np.full_like(value, np.nan), np.full_like(value, np.nan), value
+        grouped = _grouped(sums)
+        draws = np.concatenate([formula(totals) for totals in resampled(grouped, resamples, seed)])
+    low, high = quantile_interval(draws)
+    return low, high, value
+
+
+def quantile_interval(draws: np.ndarray, level: float = LEVEL) -> tuple[np.ndarray, np.ndarray]:
+    """The central ``level`` of ``draws`` [B, J] by column, NaN ignored; NaN where nothing else is left."""
+    usable = np.isfinite(draws).any(axis=0)
+    edges = np.full((2, draws.shape[1]), np.nan)
+    tail = (1 - level) / 2
+    if usable.any():
+        finite = np.where(np.isfinite(draws), draws, np.nan)[:, usable]
+        edges[:, usable] = np.nanquantile(finite, [tail, 1 - tail], axis=0)
+    return edges[0], edges[1]
+
+
+def _grouped(sums):
+    from scipy import sparse
+
+    prompts = sums.shape[0]
+    if prompts <= MAX_UNITS:
+        return sums
+    member = sparse.csr_matrix((np.ones(prompts), (units(prompts), np.arange(prompts))), shape=(MAX_UNITS, prompts))
+    return member @ sums
+
+
+def wilson(successes: np.ndarray, trials: np.ndarray, design: np.ndarray | float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Wilson's 95 % interval of a share, trials divided by the design effect of clustering; NaN without trials.
+
+    Source: Wilson (1927); division by the design effect after Kish, Survey Sampling (1965), section 8.2.
+    """
+    z2 = 1.959963984540054**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        n = trials / np.maximum(design, 1.0)
+        p = successes / trials
+        centre = (p + z2 / (2 * n)) / (1 + z2 / n)
+        half = np.sqrt(z2 * (p * (1 - p) / n + z2 / (4 * n**2))) / (1 + z2 / n)
+    return np.clip(centre - half, 0, 1), np.clip(centre + half, 0, 1)
+
+
+def share_bands(successes: np.ndarray, trials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bands, float [J] each, of the J shares successes / trials given per prompt, [P, J] each.
+
+    Wilson's interval with the clustered variance of a ratio (Cochran, Sampling Techniques, 1977, section 9A): unlike the
+    bootstrap it does not shrink to nothing where every trial seen succeeded.
+    """
+    prompts = len(trials)
+    hits, n = successes.sum(axis=0), trials.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = hits / n
+        spread = ((successes - share * trials) ** 2).sum(axis=0) * prompts / max(prompts - 1, 1)
+        design = np.nan_to_num(spread / (n * share * (1 - share)), nan=1.0, posinf=1.0)
+    return wilson(hits, n, design)
