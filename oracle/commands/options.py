@@ -1,0 +1,90 @@
+"""Options that several commands share, and what they stand for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from analysis.cost import CostModel
+    from oracle.pairs import Pair
+    from oracle.trace import Trace
+
+DEFAULT_POLICIES = ("constant:tokens=5", "heuristic", "dynamic", "oracle:detect", "oracle:clairvoyant", "oracle:optimal")
+DEFAULT_DRAFT_COST = 0.1
+
+PairName = Annotated[str | None, typer.Option("--pair", help="A named pair: demo, pythia, opt, codegen, llama, starcoder, vicuna.")]
+Target = Annotated[str | None, typer.Option("--target", help="Target model: hub name or local directory.")]
+Draft = Annotated[str | None, typer.Option("--draft", help="Draft model: hub name or local directory.")]
+Dtype = Annotated[str, typer.Option("--dtype", help="auto (the checkpoint's), float32, bfloat16 or float16.")]
+Device = Annotated[str | None, typer.Option("--device", help="Where the models run; default: the GPU if there is one.")]
+DraftDevice = Annotated[str | None, typer.Option("--draft-device", help="Where the draft runs, if elsewhere.")]
+Dataset = Annotated[
+    str, typer.Option("--dataset", help="mbpp, alpaca, humaneval, cnn_dailymail, demo-code, demo-text, or a .jsonl/.json/.parquet file.")
+]
+Split = Annotated[str | None, typer.Option("--split", help="Split of a hub data set.")]
+Limit = Annotated[int | None, typer.Option("--limit", help="Use that many prompts.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Draw the prompts at random with this seed; default: the first ones.")]
+Chat = Annotated[bool, typer.Option("--chat", help="Apply the tokenizer's chat template (instruct models).")]
+Progress = Annotated[bool, typer.Option("--progress/--no-progress", help="Show a progress bar on a terminal.")]
+Traces = Annotated[list[Path] | None, typer.Argument(metavar="[TRACE]...", help="Trace folders; default: the sample trace.")]
+OneTrace = Annotated[Path | None, typer.Argument(metavar="[TRACE]", help="A trace folder; default: the sample trace.")]
+Policies = Annotated[
+    list[str] | None, typer.Option("--policy", "-p", help="name or name:key=value,...; give it several times.", show_default=False)
+]
+DraftCost = Annotated[float | None, typer.Option("--draft-cost", help="Time of a draft step over time of a target step.")]
+CostFile = Annotated[Path | None, typer.Option("--cost", help="A cost model that `oracle calibrate` measured.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def note(text: str) -> None:
+    """A remark for people; on stderr, so that stdout holds only the answer."""
+    typer.echo(text, err=True)
+
+
+def load_pair(name: str | None, target: str | None, draft: str | None, dtype: str, device: str | None, draft_device: str | None) -> Pair:
+    from oracle.pairs import load_pair as load
+
+    if name is None and target is None and draft is None:
+        name = "demo"
+    if name == "demo":
+        note("Using the embedded pair: a toy that shows the mechanics, not anyone's speedup.")
+    return load(name, target=target, draft=draft, dtype=dtype, device=device, draft_device=draft_device)
+
+
+def load_trace(path: Path | None) -> Trace:
+    """The trace at ``path``; without one, the sample that comes with the toolkit."""
+    from oracle.shipped import data_path
+    from oracle.trace import Trace
+
+    if path is not None:
+        return Trace.load(path)
+    trace = Trace.load(data_path("sample"))
+    note(f"No trace given: using the shipped sample ({describe(trace)}).")
+    return trace
+
+
+def describe(trace: Trace) -> str:
+    """One line: which models, which data, how much."""
+    names = " / ".join(str(trace.meta.get(role, {}).get("name", "?")) for role in ("target", "draft"))
+    return f"{names}; {dataset_name(trace)}; {trace.prompts} prompts, {trace.tokens:,} tokens"
+
+
+def dataset_name(trace: Trace) -> str:
+    source = trace.meta.get("prompts", {})
+    return str(source.get("name") or source.get("dataset") or "prompts")
+
+
+def load_cost(draft_cost: float | None, file: Path | None) -> CostModel:
+    """The cost model that the options name; without any, a draft step of a tenth of a target step, and a note."""
+    from analysis.cost import CostModel
+
+    if draft_cost is not None and file is not None:
+        raise ValueError("--draft-cost and --cost exclude each other: give one of them")
+    if file is not None:
+        return CostModel.load(file)
+    if draft_cost is None:
+        note(f"Assuming a draft step of {DEFAULT_DRAFT_COST} target steps (--draft-cost, or --cost from `oracle calibrate`).")
+    return CostModel(draft=DEFAULT_DRAFT_COST if draft_cost is None else draft_cost)
