@@ -1,0 +1,129 @@
+"""Forward passes over a batch of token rows, and what is read from a next-token distribution.
+
+Rows of different length are padded on the left, with explicit positions, so that a row's tokens do not depend on its
+neighbours.  Everything here works on one model; both models' roles are in ``record.py``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from transformers import DynamicCache, PreTrainedModel
+
+Columns = dict[str, np.ndarray]  # name -> one value a token
+
+
+def best(logits: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The most likely token and its lead over the second in logits; float [..., V] -> [...] each."""
+    first, second = logits.float().topk(2, dim=-1).values.unbind(-1)
+    return {"tokens": logits.argmax(-1), "lead": first - second}
+
+
+def distribution(logits: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The most likely token, its probability, the entropy (nats) and the lead in probability; float [..., V] -> [...] each."""
+    probability = logits.float().softmax(-1)
+    first, second = probability.topk(2, dim=-1).values.unbind(-1)
+    entropy = torch.special.entr(probability).sum(-1)
+    return {"tokens": logits.argmax(-1), "confidence": first, "entropy": entropy, "margin": first - second}
+
+
+def device_of(model: PreTrainedModel) -> torch.device:
+    """Where the model wants its token ids; models spread over devices move the rest themselves."""
+    return model.get_input_embeddings().weight.device
+
+
+def takes(model: PreTrainedModel, argument: str) -> bool:
+    """Whether the model's forward names this argument."""
+    return argument in inspect.signature(model.forward).parameters
+
+
+def forward(
+    model: PreTrainedModel, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: DynamicCache, keep: int
+) -> torch.Tensor:
+    """Logits of the last ``keep`` columns, [rows, keep, V]; ``cache`` grows by all columns of ``ids`` (int64 [rows, columns]).
+
+    ``mask`` is 2-D (bool [rows, cached + columns]) or 4-D and additive; ``positions`` is like ``ids``.
+    """
+    extra = {"position_ids": positions} if takes(model, "position_ids") else {}
+    if takes(model, "logits_to_keep"):
+        extra["logits_to_keep"] = keep
+    output = model(input_ids=ids, attention_mask=mask, cache=cache, use_cache=True, **extra)
+    return output.logits[:, -keep:]
+
+
+def left_padded(rows: Sequence[np.ndarray], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids int64 and mask bool, both [rows, longest]."""
+    width = max(len(row) for row in rows)
+    ids = np.zeros((len(rows), width), np.int64)
+    mask = np.zeros((len(rows), width), bool)
+    for number, row in enumerate(rows):
+        ids[number, width - len(row) :] = row
+        mask[number, width - len(row) :] = True
+    return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
+
+
+def positions_of(mask: torch.Tensor) -> torch.Tensor:
+    """Position of every column within its own row, int64 like ``mask``; 0 under left padding."""
+    return (mask.long().cumsum(-1) - 1).clamp(min=0)
+
+
+def speak(
+    model: PreTrainedModel,
+    prompts: Sequence[np.ndarray],
+    limits: Sequence[int],
+    stop: Sequence[int],
+    score: Callable[[torch.Tensor], dict[str, torch.Tensor]],
+) -> list[Columns]:
+    """Each prompt's greedy continuation: at most ``limits[n]`` (>= 1) tokens, a stop id kept as the last one.
+
+    ``score`` maps logits [rows, V] to the columns that are kept, "tokens" among them; it also cuts the vocabulary.
+    """
+    device = device_of(model)
+    ids, mask = left_padded(prompts, device)
+    cache = DynamicCache(config=model.config)
+    positions = positions_of(mask)
+    alive = torch.arange(len(prompts), device=device)
+    room = torch.tensor(limits, device=device)
+    ends = torch.tensor(stop, dtype=torch.long, device=device)
+    said = Collected()
+    while len(alive):
+        values = score(forward(model, ids, mask, positions, cache, keep=1)[:, -1])
+        said.add(alive, values)
+        room = room - 1
+        going = (room > 0) & ~torch.isin(values["tokens"], ends)
+        rows = going.nonzero().flatten()
+        if len(rows) < len(alive):  # finished rows leave, so that the longest text is not paid for by all
+            alive, room, mask, positions = alive[rows], room[rows], mask[rows], positions[rows]
+            if len(rows):
+                cache.batch_select_indices(rows)
+        ids = values["tokens"][rows, None]
+        positions = positions[:, -1:] + 1
+        mask = torch.cat([mask, mask.new_ones(len(rows), 1)], dim=1)
+    return said.split(len(prompts))
+
+
+class Collected:
+    """Values that arrive step by step for changing sets of rows, put back together row by row."""
+
+    def __init__(self) -> None:
+        self._owners: list[np.ndarray] = []
+        self._values: dict[str, list[np.ndarray]] = {}
+
+    def add(self, owners: torch.Tensor, values: dict[str, torch.Tensor]) -> None:
+        """One step: the row numbers (int64 [A]) and a value for each of them in every column."""
+        self._owners.append(owners.cpu().numpy())
+        for name, column in values.items():
+            self._values.setdefault(name, []).append(column.cpu().numpy())
+
+    def split(self, rows: int) -> list[Columns]:
+        """For each row its columns in order of arrival; rows that nothing was added for have no columns."""
+        if not self._owners:
+            return [{} for _ in range(rows)]
+        owners = np.concatenate(self._owners)
+        order = np.argsort(owners, kind="stable")
+        ends = np.cumsum(np.bincount(owners, minlength=rows))[:-1]
+        columns = {name: np.split(np.concatenate(parts)[order], ends) for name, parts in self._values.items()}
+        return [{name: column[row] for name, column in columns.items()} for row in range(rows)]
