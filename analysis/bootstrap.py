@@ -14,7 +14,7 @@ import numpy as np
 
 RESAMPLES = 1000
 LEVEL = 0.95
-MAX_UNITS = 4096  # more prompts than this are dealt at random into so many groups, and groups are drawn: same variance
+MAX_UNITS = 1024  # more prompts than this are dealt at random into so many groups, and groups are drawn: same variance
 _BLOCK = 4_000_000  # cells that a block of resamples may hold
 
 

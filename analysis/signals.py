@@ -121,17 +121,20 @@ def auc(values: np.ndarray, outcome: np.ndarray, prompt: np.ndarray) -> Estimate
     Rank statistic of Mann and Whitney, ties counted half.  Interval: normal, with the variance of the placement values summed
     by prompt (Obuchowski 1997), since resampling would sort the whole trace again a thousand times.
     """
+    return _area(values, stats.rankdata(values), outcome, prompt)
+
+
+def _area(values: np.ndarray, ranks: np.ndarray, outcome: np.ndarray, prompt: np.ndarray) -> Estimate:
     positive, negative = int(outcome.sum()), int((~outcome).sum())
     if not positive or not negative:
         return Estimate(np.nan, np.nan, np.nan)
-    ranks = stats.rankdata(values)
     placement = np.empty(len(values))  # share of the other class that each value is on the right side of
     placement[outcome] = (ranks[outcome] - stats.rankdata(values[outcome])) / negative
     placement[~outcome] = 1 - (ranks[~outcome] - stats.rankdata(values[~outcome])) / positive
     area = float(placement[outcome].mean())
     influence = (placement - area) / np.where(outcome, positive, negative)
     by_prompt = np.bincount(prompt, weights=influence)
-    prompts = len(np.unique(prompt))
+    prompts = np.count_nonzero(np.bincount(prompt))
     if prompts < 2:
         return Estimate(area, np.nan, np.nan)
     half = 1.959963984540054 * float(np.sqrt((by_prompt**2).sum() * prompts / (prompts - 1)))
@@ -142,14 +145,15 @@ def _quality(
     trace: Trace, signal: str, keep: np.ndarray, positions: str, resamples: int, seed: int
 ) -> SignalQuality:
     values, outcome, prompt = score(trace, signal)[keep], trace.agrees[keep], trace.prompt_of[keep]
-    area = auc(values, outcome, prompt)
+    ranks = stats.rankdata(values)
+    area = _area(values, ranks, outcome, prompt)
     share = float(outcome.mean())
     # Spearman against a two-valued variable follows from the area and the spread of the (tied) ranks.
-    spread = float(stats.rankdata(values).std())
+    spread = float(ranks.std())
     gap = (area.value - 0.5) * len(values)  # difference of the two classes' mean ranks
     spearman = gap * np.sqrt(share * (1 - share)) / spread if spread else float("nan")
     column = _bin(values, BINS)
-    number = np.unique(prompt, return_inverse=True)[1]  # prompts without a position kept are left out
+    number = np.cumsum(np.diff(prompt, prepend=prompt[0]) > 0)  # prompts without a position kept are left out
     prompts = int(number.max()) + 1
     columns = np.stack([values - outcome, (values - outcome) ** 2, np.ones(len(values))], axis=1)
     cells = sum_by(number * BINS + column, columns, prompts * BINS).reshape(prompts, BINS, 3)

@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 
 import numpy as np
@@ -8,7 +9,9 @@ from analysis import signals, statistics
 from analysis.bootstrap import Estimate, estimate, wilson
 from analysis.loops import loop_starts, looping
 from analysis.profiles import hazard, profile
+from analysis.published import ORACLE_ANALYSIS, published_for
 from analysis.selection import select_prompts
+from analysis.verdict import Gap, verdict
 from oracle.trace import Record, Trace, iter_records
 
 META = {"eos_token_ids": [0], "max_overrun": 4}
@@ -349,3 +352,115 @@ def test_wilson_stays_inside_and_matches_the_formula():
 def test_estimate_prints_its_interval():
     assert str(Estimate(1.23456, 1.1, 1.4)) == "1.23 (1.1 to 1.4)"
     assert str(Estimate(1.2, float("nan"), float("nan"))) == "1.2"
+
+
+# --- verdict ---------------------------------------------------------------------------------------------------------
+
+
+def sure(value, width=0.01):
+    return Estimate(value, value - width, value + width)
+
+
+def made_up(excess=1.0, icc=0.02, longest=0.05, cut=0.05, loops=()):
+    base = statistics.statistics(random_trace(4), resamples=5)
+    found = dataclasses.replace(
+        base,
+        excess_dispersion=sure(excess, 0.05),
+        longest_share=sure(longest),
+        censoring=statistics.Censoring(sure(0.1), sure(cut)),
+        heterogeneity=statistics.Heterogeneity(sure(icc), sure(1 + 10 * icc), sure(0.1)),
+    )
+    return statistics.Description(found, base if loops else None, loops)
+
+
+def made_up_gap(gain=1.2, width=0.02, per_prompt=None):
+    return Gap("constant:tokens=4", sure(1.5), "oracle:detect", sure(1.5 * gain), sure(gain, width), per_prompt)
+
+
+def made_up_signal(area, width=0.01, name="margin"):
+    return signals.SignalQuality(name, signals.EVERY, 1000, 0.7, sure(area, width), 0.2, sure(0.1), sure(0.1))
+
+
+@pytest.mark.parametrize(
+    ("excess", "p", "rejected", "words"),
+    [
+        (1.0, 0.5, False, "is not rejected (goodness of fit of the geometric distribution: p = 0.5)"),
+        (2.3, 0.5, True, "varies 2.3 (2.25 to 2.35) times as much"),
+        (1.0, 0.005, True, "p = 0.005): the oracle SL varies 1 (0.95 to 1.05) times as much"),
+        (1.07, 0.5, True, "real but small"),
+        (0.8, float("nan"), True, "varies 0.8 (0.75 to 0.85)"),
+        (float("nan"), float("nan"), None, "collect more prompts"),
+    ],
+)
+def test_verdict_on_iid(excess, p, rejected, words):
+    found = verdict(made_up(excess), p)
+    assert found.iid_rejected is rejected and words in found.sentences[0]
+
+
+@pytest.mark.parametrize(
+    ("gain", "width", "large", "words"),
+    [
+        (1.2, 0.02, True, "20.0% (18.0 to 22.0%) more, which is what a perfect choice"),
+        (1.02, 0.01, False, "hardly anything is lost"),
+        (1.1, 0.2, None, "collect more prompts"),
+    ],
+)
+def test_verdict_on_the_gap(gain, width, large, words):
+    found = verdict(made_up(), 0.5, made_up_gap(gain, width))
+    assert found.gap is large and words in str(found) and "constant:tokens=4" in str(found)
+
+
+@pytest.mark.parametrize(("icc", "grade"), [(0.4, "much"), (0.1, "some"), (0.02, "little"), (-0.03, "little")])
+def test_verdict_on_prompts(icc, grade):
+    found = verdict(made_up(icc=icc), 0.5, made_up_gap(per_prompt=sure(1.08)))
+    assert found.between_prompts == grade
+    assert f"{max(icc, 0):.0%} of the variance" in str(found) and "would add 8.0% (7.0 to 9.0%)" in str(found)
+
+
+def test_verdict_on_prompts_needs_more_than_one():
+    assert verdict(made_up(icc=float("nan")), 0.5).between_prompts is None
+
+
+@pytest.mark.parametrize(
+    ("area", "width", "grade"),
+    [(0.88, 0.01, "well"), (0.7, 0.01, "partly"), (0.6, 0.01, "hardly"), (0.7, 0.3, "hardly")],
+)
+def test_verdict_on_signals_names_the_best(area, width, grade):
+    found = verdict(made_up(), 0.5, signals=[made_up_signal(0.51, name="entropy"), made_up_signal(area, width)])
+    assert found.predictable == grade and "the best is margin" in str(found) and "1,000 positions" in str(found)
+    assert verdict(made_up(), 0.5, signals=[made_up_signal(float("nan"))]).predictable is None
+
+
+@pytest.mark.parametrize(
+    ("gain", "icc", "area", "advice"),
+    [
+        (1.01, 0.4, 0.9, "keep the best constant"),
+        (1.3, 0.4, 0.9, "per prompt"),
+        (1.3, 0.02, 0.9, "threshold on that signal"),
+        (1.3, 0.02, 0.55, "out of reach"),
+    ],
+)
+def test_verdict_ends_with_advice(gain, icc, area, advice):
+    found = verdict(made_up(icc=icc), 0.01, made_up_gap(gain), [made_up_signal(area)])
+    assert found.sentences[-1].startswith("Advice:") and advice in found.sentences[-1]
+
+
+def test_verdict_warns_of_tails_cuts_and_loops():
+    text = str(verdict(made_up(longest=0.3, cut=0.2, loops=("a", "b")), 0.5))
+    assert "longest 1% of iterations bring 30%" in text and "hold 20%" in text and "2 of 4 texts end in a loop" in text
+    assert "loop" not in str(verdict(made_up(), 0.5)) and "longest" not in str(verdict(made_up(), 0.5))
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [("mbpp", "MBPP"), ("tatsu-lab/alpaca", "Alpaca"), ("abisee/cnn_dailymail", "CNN-DM"), ("openai_humaneval", "HumanEval"), ("c4", None)],
+)
+def test_published_numbers_are_found_by_name(name, data):
+    found = published_for(name)
+    assert (found.data if found else None) == data
+
+
+@pytest.mark.parametrize(("data", "ratio"), [("Alpaca", 1.31), ("CNN-DM", 2.27), ("MBPP", 6.97), ("HumanEval", 9.0)])
+def test_published_spread_over_a_geometric(data, ratio):
+    numbers = ORACLE_ANALYSIS[data]
+    assert numbers.sd**2 / (numbers.mean * (numbers.mean - 1)) == pytest.approx(ratio, abs=0.02)
