@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from oracle.commands import collecting, demonstrating, replaying
+from oracle.commands import collecting, demonstrating, replaying, showing
 
 
 class Commands(TyperGroup):
@@ -66,7 +66,7 @@ def options(
     pass
 
 
-for module in (demonstrating, collecting, replaying):
+for module in (demonstrating, collecting, replaying, showing):
     module.register(app)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,15 +67,42 @@ def load_trace(path: Path | None) -> Trace:
     return trace
 
 
+def load_traces(paths: list[Path] | None) -> dict[str, Trace]:
+    """Traces by the name of their data set, or by folder where two have the same; the sample where none is given."""
+    traces = [load_trace(path) for path in paths or [None]]
+    names = [dataset_name(trace) for trace in traces]
+    if len(set(names)) < len(names):
+        names = [str(path) for path in paths or ()]
+    if len(set(names)) < len(names):
+        raise ValueError(f"the same trace is given twice: {', '.join(names)}")
+    return dict(zip(names, traces, strict=True))
+
+
 def describe(trace: Trace) -> str:
     """One line: which models, which data, how much."""
-    names = " / ".join(str(trace.meta.get(role, {}).get("name", "?")) for role in ("target", "draft"))
+    models = (str(trace.meta.get(role, {}).get("model", "?")).rstrip("/") for role in ("target", "draft"))
+    names = " + ".join("/".join(model.split("/")[-2:]) for model in models)
     return f"{names}; {dataset_name(trace)}; {trace.prompts} prompts, {trace.tokens:,} tokens"
 
 
 def dataset_name(trace: Trace) -> str:
-    source = trace.meta.get("prompts", {})
-    return str(source.get("name") or source.get("dataset") or "prompts")
+    return str(trace.meta.get("prompts", {}).get("dataset", "prompts"))
+
+
+def decoder(trace: Trace, tokenizer: str | None) -> Callable[[list[int]], list[str]] | None:
+    """Token ids to one string each, by the tokenizer named, or the one of the trace's target; None where it cannot be had."""
+    from transformers import AutoTokenizer
+
+    source = tokenizer or trace.meta.get("target", {}).get("model")
+    try:
+        # What collecting used is on this machine; a picture is no reason to go to the network.
+        found = AutoTokenizer.from_pretrained(str(source), local_files_only=True)
+    except (OSError, ValueError):
+        if tokenizer:
+            raise ValueError(f"--tokenizer {tokenizer!r}: no tokenizer in that folder or in the cache of models") from None
+        note(f"The tokenizer of {source} is not on this machine: token numbers instead of text (--tokenizer names one).")
+        return None
+    return lambda ids: [found.decode([token]) for token in ids]
 
 
 def load_cost(draft_cost: float | None, file: Path | None) -> CostModel:
