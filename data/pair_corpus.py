@@ -60,8 +60,13 @@ def code_prompt(task: str, test: str) -> str:
 def text_prompt(instruction: str, given: str = "") -> str:
     """An instruction, with an input if it has one, in the form of Alpaca."""
     if given:
-        return f"{PREAMBLE_INPUT}\n\n### Instruction:\n{instruction}\n\n### Input:\n{given}\n\n### Response:\n"
-    return f"{PREAMBLE}\n\n### Instruction:\n{instruction}\n\n### Response:\n"
+        return f"{PREAMBLE_INPUT}\n\n### Instruction:\n{instruction}\n\n### Input:\n{given}\n\n### Response:"
+    return f"{PREAMBLE}\n\n### Instruction:\n{instruction}\n\n### Response:"
+
+
+def text_document(instruction: str, answer: str, given: str = "") -> Document:
+    """The prompt ends without a line break, as published; so the answer begins with one."""
+    return Document("text", text_prompt(instruction, given), f"\n{answer}")
 
 
 def build_corpus(seed: int) -> list[Document]:
@@ -97,7 +102,7 @@ def _module_documents(module: str, tree: ast.Module, draw: random.Random) -> Ite
         if 100 <= len(source) <= 800 and (doc or "_" in node.name.strip("_")):
             yield _code_document(node, doc, source, draw)
             if doc and not is_class and len(source) < 400 and draw.random() < 0.5:
-                yield Document("text", text_prompt(draw.choice(ABOUT_INPUT), source), _shortened(doc))
+                yield text_document(draw.choice(ABOUT_INPUT), _shortened(doc), source)
 
 
 def _definitions(owner: str, tree: ast.AST) -> Iterator[tuple[str, ast.FunctionDef | ast.ClassDef]]:
@@ -138,7 +143,7 @@ def _explained(name: str, doc: str, phrasings: tuple[str, ...], draw: random.Ran
     # One-line answers are so many that the model would learn to say little else.
     if len(answer) >= 100 or (len(answer) >= 30 and draw.random() < 0.4):
         short = name.rsplit(".", 1)[-1]
-        yield Document("text", text_prompt(draw.choice(phrasings).format(name=name, short=short)), answer)
+        yield text_document(draw.choice(phrasings).format(name=name, short=short), answer)
 
 
 def _c_documents(draw: random.Random) -> Iterator[Document]:
@@ -159,7 +164,7 @@ def _topic_documents(draw: random.Random) -> Iterator[Document]:
         paragraphs = [p for p in map(textwrap.dedent, paragraphs) if not re.fullmatch(r"[\W_]*|.*\n[*=~\-^]+", p)]
         title = re.sub(r"[\n*=~\-^\"]+", " ", title).strip().lower() if len(title) < 120 else name
         for piece in _pieces(paragraphs):
-            yield Document("text", text_prompt(draw.choice(ABOUT_TOPIC).format(name=title)), piece)
+            yield text_document(draw.choice(ABOUT_TOPIC).format(name=title), piece)
 
 
 def _pieces(paragraphs: list[str], longest: int = 900) -> Iterator[str]:

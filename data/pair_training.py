@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
@@ -14,6 +15,8 @@ from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 
 VOCABULARY = 4096
 EOS_ID = 0
+WORKERS = 2
+LossesOfStep = Callable[[int], list[Callable[[], Tensor]]]  # of step n, one for each worker
 
 
 def llama(layers: int, width: int, heads: int) -> LlamaConfig:
@@ -37,27 +40,42 @@ class Log:
             file.write(json.dumps(row) + "\n")
 
 
-def train(model: LlamaForCausalLM, steps: int, loss_of_step: Callable[[int], Tensor],
-          rates: tuple[float, float], log: Log) -> None:
-    """Minimise `loss_of_step`; `rates` are the peak learning rates of Muon and AdamW."""
-    both = optimisers(model, *rates)
-    schedules = [linear_to_zero(o, steps) for o in both]
-    parts = [model, *both, *schedules]
+def train(model: LlamaForCausalLM, steps: int, losses_of_step: LossesOfStep, rates: tuple[float, float],
+          log: Log) -> None:
+    """Minimise the mean of the losses of each step; `rates` are the peak learning rates of Muon and AdamW."""
+    found = optimisers(model, *rates)
+    schedules = [linear_to_zero(o, steps) for o in found]
+    parts = [model, *found, *schedules]
     first = restore(parts, log.checkpoint) if log.resume else 0
     started = time.monotonic()
-    bar = tqdm(range(first, steps), initial=first, total=steps, mininterval=5)
-    for step in bar:
-        loss = loss_of_step(step)
-        loss.backward()
-        for optimiser, schedule in zip(both, schedules, strict=True):
-            optimiser.step()
-            optimiser.zero_grad()
-            schedule.step()
-        bar.set_postfix(loss=f"{loss.item():.3f}", refresh=False)
-        if (step + 1) % 50 == 0 or step + 1 == steps:
-            save([p.state_dict() for p in parts], step + 1, log.checkpoint)
-            with torch.inference_mode():
-                log.write(step=step + 1, loss=loss.item(), held_out=log.measure(), seconds=time.monotonic() - started)
+    # One thread a worker: they meet once a step, where threads inside an operation would wait for each other at every one.
+    torch.set_num_threads(1)
+    with ThreadPoolExecutor(WORKERS, initializer=torch.set_num_threads, initargs=(1,)) as workers:
+        bar = tqdm(range(first, steps), initial=first, total=steps, mininterval=5)
+        for step in bar:
+            loss = set_gradients(model, losses_of_step(step), workers)
+            list(workers.map(lambda optimiser: optimiser.step(), found))
+            for schedule in schedules:
+                schedule.step()
+            bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
+            if (step + 1) % 50 == 0 or step + 1 == steps:
+                save([p.state_dict() for p in parts], step + 1, log.checkpoint)
+                with torch.inference_mode():
+                    log.write(step=step + 1, loss=loss, held_out=log.measure(), seconds=time.monotonic() - started)
+
+
+def set_gradients(model: LlamaForCausalLM, losses: list[Callable[[], Tensor]], workers: ThreadPoolExecutor) -> float:
+    """Give every parameter the gradient of the mean loss, which is returned."""
+    parameters = list(model.parameters())
+
+    def gradient(loss_of: Callable[[], Tensor]) -> tuple[float, tuple[Tensor, ...]]:
+        loss = loss_of()
+        return loss.item(), torch.autograd.grad(loss, parameters)
+
+    losses_found, gradients = zip(*workers.map(gradient, losses), strict=True)
+    for parameter, *each in zip(parameters, *gradients, strict=True):
+        parameter.grad = torch.stack(each).mean(0)
+    return sum(losses_found) / len(losses_found)
 
 
 def save(states: list[dict], step: int, path: Path) -> None:

@@ -5,6 +5,8 @@ Everything but the finished pair goes to a work directory; an interrupted traini
 
 import json
 import random
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,9 +14,10 @@ import numpy as np
 import pair_check
 import torch
 import typer
+from oracle.prompts import DEMOS, load_prompts
 from pair_corpus import build_corpus
 from pair_distil import Texts, distillation_loss, join, say
-from pair_training import EOS_ID, VOCABULARY, Log, export, llama, train
+from pair_training import EOS_ID, VOCABULARY, WORKERS, Log, LossesOfStep, export, llama, train
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
@@ -23,6 +26,7 @@ EOS = "<|endoftext|>"
 LENGTH = 256  # tokens of a training row
 HELD_OUT = 400  # documents that nothing is trained on
 LONGEST_PROMPT = 160
+NEW_TOKENS = 128
 FORMS = ("code", "text")
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
@@ -83,7 +87,7 @@ def target(work: Work = WORK, out: Out = OUT, tokens: int = 2_800_000, batch: in
         ids = torch.from_numpy(chosen)
         return model(input_ids=ids, labels=ids).loss
 
-    train(model, len(rows) // batch, lambda step: loss_of(rows[step * batch:(step + 1) * batch]), (0.02, 4e-3),
+    train(model, len(rows) // batch, in_parts(rows, batch, loss_of), (0.02, 4e-3),
           Log(work / "target", resume, lambda: loss_of(held_out).item()))
     export(model, out / "target")
 
@@ -98,8 +102,13 @@ def packed_rows(documents: list[dict], tokens: int, seed: int) -> np.ndarray:
     return np.array(stream[:rows * LENGTH], dtype=np.int64).reshape(rows, LENGTH)
 
 
+def in_parts(rows: np.ndarray, batch: int, loss_of: Callable[[np.ndarray], Tensor]) -> LossesOfStep:
+    """The losses of a step: those of its rows, one part for each worker."""
+    return lambda step: [partial(loss_of, part) for part in np.array_split(rows[step * batch:(step + 1) * batch], WORKERS)]
+
+
 @app.command()
-def texts(work: Work = WORK, out: Out = OUT, prompts: int = 4000, seed: Seed = 0) -> None:
+def texts(work: Work = WORK, out: Out = OUT, prompts: int = 2000, seed: Seed = 0) -> None:
     """Let the exported target continue prompts of both forms: most greedily, a quarter sampled for variety."""
     torch.manual_seed(seed)
     documents = read_documents(work)[HELD_OUT:]
@@ -107,9 +116,10 @@ def texts(work: Work = WORK, out: Out = OUT, prompts: int = 4000, seed: Seed = 0
     chosen = random.Random(seed).sample(usable, prompts)
     model = load(out / "target")
     sampled = prompts // 4
-    join([say(model, chosen[sampled:], 128), say(model, chosen[:sampled], 128, greedy=False)]).save(work / "texts.npz")
+    greedy = say(model, chosen[sampled:], NEW_TOKENS)
+    join([greedy, say(model, chosen[:sampled], NEW_TOKENS, greedy=False)]).save(work / "texts.npz")
     held_out = [d["prompt"] for d in read_documents(work)[:64] if len(d["prompt"]) <= LONGEST_PROMPT]
-    say(model, held_out, 128).save(work / "held_out_texts.npz")
+    say(model, held_out, NEW_TOKENS).save(work / "held_out_texts.npz")
 
 
 def load(directory: Path) -> LlamaForCausalLM:
@@ -128,27 +138,27 @@ def draft(work: Work = WORK, out: Out = OUT, width: int = 96, tokens: int = 6_00
     draw = np.random.default_rng(seed)
     rows = np.concatenate([draw.permutation(len(said.ids)) for _ in range(rounds)])
 
-    train(model, len(rows) // batch, lambda step: distillation_loss(model, said, rows[step * batch:(step + 1) * batch]),
-          (0.02, 4e-3), Log(work / "draft", False, lambda: distillation_loss(
-              model, held_out, np.arange(len(held_out.ids))).item()))
+    def loss_of(chosen: np.ndarray) -> Tensor:
+        return distillation_loss(model, said, chosen)
+
+    train(model, len(rows) // batch, in_parts(rows, batch, loss_of), (0.02, 4e-3),
+          Log(work / "draft", False, lambda: distillation_loss(model, held_out, np.arange(len(held_out.ids))).item()))
     export(model, out / "draft")
 
 
 @app.command()
 def check(work: Work = WORK, out: Out = OUT, prompts: int = 60,
-          file: Annotated[list[Path] | None, typer.Option(help="JSON lines with a `prompt`, to check too.")] = None,
           show: Annotated[int, typer.Option(help="Print so many answers of each set.")] = 0) -> None:
     """Measure agreement, endings, step costs and sizes with the exported files."""
     both = [load(out / "target"), load(out / "draft")]
     words = PreTrainedTokenizerFast.from_pretrained(out / "target")
     documents = [d for d in read_documents(work)[:HELD_OUT] if len(d["prompt"]) <= LONGEST_PROMPT]
     sets = {f"held-out {form}": [d["prompt"] for d in documents if d["form"] == form][:prompts] for form in FORMS}
-    for path in file or []:
-        sets[path.name] = [words.encode(json.loads(line)["prompt"]) for line in path.read_text().splitlines()]
-    said = {name: say(both[0], chosen, 128) for name, chosen in sets.items()}
-    for name in sets:
-        for row in said[name].ids[:show]:
-            print(f"--- {name}\n{words.decode(row)}".replace(EOS, "") + "\n")
+    sets |= {name: [words.encode(prompt.text) for prompt in load_prompts(name)] for name in DEMOS}
+    said = {name: say(both[0], chosen, NEW_TOKENS) for name, chosen in sets.items()}
+    for name, answers in said.items():
+        for ids in answers.ids[:show]:
+            print(f"--- {name}\n{words.decode(ids, skip_special_tokens=True)}\n")
     print(*pair_check.lines({name: pair_check.figures(both[1], t) for name, t in said.items()}), sep="\n")
     target_ms, draft_ms = pair_check.step_ms(both)
     print(f"\nstep: target {target_ms:.2f} ms, draft {draft_ms:.2f} ms, ratio {draft_ms / target_ms:.3f}")
@@ -156,5 +166,4 @@ def check(work: Work = WORK, out: Out = OUT, prompts: int = 60,
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(2)
     app()
