@@ -1,0 +1,116 @@
+"""Draft and verify: speculative decoding with any policy object, greedy, on one screen.
+
+It runs the policies that the library does not have, and is what the replay in ``analysis.simulate`` mirrors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import DynamicCache, PreTrainedModel
+
+from analysis.policies import Policy, Signals
+from oracle.decoding import eos_token_ids, neutral
+from oracle.generate import Observed, columns_of
+from oracle.pairs import Pair, shared_rows
+from oracle.passes import device_of, distribution, forward
+from oracle.timing import Clock
+
+
+@torch.inference_mode()
+def draft_and_verify(
+    pair: Pair, prompt: np.ndarray, policy: Policy, state: Any, *, max_new_tokens: int, clock: Clock
+) -> tuple[Observed, Any]:
+    """The target's greedy text after ``prompt`` (int [P], P >= 1), drafted under ``policy``; and the policy's next state."""
+    vocabulary, stop = shared_rows(pair), set(eos_token_ids(pair))
+    rows: list[dict[str, Any]] = []
+    with neutral(pair):
+        start = last = clock()
+        target, draft = Reader(pair.target, vocabulary), Reader(pair.draft, vocabulary)
+        text = [int(token) for token in prompt]
+        end = len(text) + max_new_tokens
+        while len(text) < end and not (rows and text[-1] in stop):
+            budget = policy.budget(state)
+            begun = clock()
+            drafted, signals = propose(draft, text, policy, state, min(budget, end - len(text) - 1), stop)
+            proposed = clock()
+            choices = target.read(text + drafted, keep=len(drafted) + 1).argmax(-1).tolist()
+            passed = clock()
+            emitted = accept(drafted, choices, stop)
+            accepted = len(emitted) - 1
+            rows.append({"position": len(text) - len(prompt), "drafted": len(drafted), "accepted": accepted, "budget": budget})
+            text += emitted
+            target.forget(len(text) - 1)
+            draft.forget(len(text) - 1)
+            state = policy.update(state, len(drafted), accepted, signals)
+            verified = clock()
+            seconds = {"draft": proposed - begun, "verify": verified - proposed, "forward": passed - proposed}
+            rows[-1] |= {f"{name}_seconds": value for name, value in seconds.items()} | {"rest_seconds": begun - last}
+            rows[-1]["prefill"] = verified - start
+            last = verified
+        finish = clock()
+    rows[-1]["rest_seconds"] += finish - last
+    columns = columns_of({name: [row[name] for row in rows] for name in rows[0]} | {"threshold": np.full(len(rows), np.nan)})
+    prefill = finish - start if len(rows) == 1 else rows[0]["prefill"]
+    return Observed(np.array(text[len(prompt) :], np.int32), finish - start, prefill, columns, 0), state
+
+
+def propose(
+    draft: Reader, text: list[int], policy: Policy, state: Any, limit: int, stop: set[int]
+) -> tuple[list[int], Signals]:
+    """At most ``limit`` tokens of the draft's; the token that stops it, by the policy's rule or as EOS, is kept."""
+    drafted: list[int] = []
+    seen = Signals(*(np.zeros(0, np.float32) for _ in Signals._fields))
+    while len(drafted) < limit:
+        values = distribution(draft.read(text + drafted, keep=1)[0])
+        drafted.append(int(values["tokens"]))
+        now = Signals(*(values[name].cpu().numpy().reshape(1) for name in Signals._fields))  # float32 [1] each
+        seen = Signals(*(np.append(*both) for both in zip(seen, now, strict=True)))
+        stops = policy.stop(now, state)
+        if drafted[-1] in stop or (stops is not None and stops[0]):
+            break
+    return drafted, seen
+
+
+def accept(drafted: list[int], choices: list[int], stop: set[int]) -> list[int]:
+    """What the target emits: its choices up to the first one that was drafted otherwise, or up to an EOS."""
+    emitted = []
+    for choice, guess in zip(choices, [*drafted, None], strict=True):
+        emitted.append(choice)
+        if choice != guess or choice in stop:
+            break
+    return emitted
+
+
+class Reader:
+    """A model that reads a growing text and remembers what it has read."""
+
+    def __init__(self, model: PreTrainedModel, vocabulary: int) -> None:
+        self._model, self._vocabulary = model, vocabulary
+        self._cache = DynamicCache(config=model.config)
+        self._cache.activate_past_recording()
+
+    def read(self, text: list[int], keep: int) -> torch.Tensor:
+        """Logits after each of the last ``keep`` tokens of ``text``, float [keep, vocabulary]."""
+        known = self._cache.get_seq_length()
+        ids = torch.tensor([text[known:]], device=device_of(self._model))
+        positions = torch.arange(known, len(text), device=ids.device)[None]
+        mask = torch.ones(1, len(text), dtype=torch.bool, device=ids.device)
+        return forward(self._model, ids, mask, positions, self._cache, keep)[0, :, : self._vocabulary]
+
+    def forget(self, length: int) -> None:
+        """Forget everything after the first ``length`` tokens, if that much was read."""
+        rollback(self._cache, min(length, self._cache.get_seq_length()))
+
+
+def rollback(cache: DynamicCache, keep: int) -> None:
+    """Cut ``cache`` to its first ``keep`` tokens.  Raises ValueError when it holds fewer."""
+    length = cache.get_seq_length()
+    if not 0 <= keep <= length:
+        raise ValueError(f"keep={keep}: the cache holds {length} tokens; give 0 to {length}")
+    if length:
+        cache.crop(keep - length)  # a negative count is how many to remove; 0 lets a sliding window shrink back
+    if cache.get_seq_length() != keep:
+        raise RuntimeError(f"the cache holds {cache.get_seq_length()} tokens after a rollback to {keep}: it cannot roll back")
