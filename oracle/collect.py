@@ -7,27 +7,42 @@ import datetime
 import importlib.metadata
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from oracle.encode import Encoded, encode
+from oracle.encode import Encoded, digest, encode
 from oracle.pairs import Pair, check_pair, describe
-from oracle.trace import Record, Trace, oracle_positions, part_files, read_meta, write_meta, write_part
+from oracle.trace import Trace, oracle_positions, part_files, read_meta, write_meta, write_part
 
 if TYPE_CHECKING:
     from oracle.prompts import PromptSet
 
-BATCH_SIZE = {"cpu": 16, "cuda": 32}
-# What must not change between a run and its resumption: other parts of meta.json may (versions, time of creation).
-_BINDING = (
-    "target", "draft", "prompts", "prompts_planned", "eos_token_ids", "max_new_tokens", "max_overrun",
-    "batch_size", "chat", "decoding", "reference", "dtype",
-)  # fmt: skip
+BATCH_SIZES = {"cpu": 16}  # by kind of device, where none is asked for
+_OTHER_BATCH_SIZE = 32
 _PACKAGES = ("torch", "transformers", "numpy", "pyarrow")
+# What decides the contents of the parts, so that resuming with anything else would mix two traces.
+_BINDING = (
+    "target.model",
+    "target.revision",
+    "target.weights_sample_sha256",
+    "draft.model",
+    "draft.revision",
+    "draft.weights_sample_sha256",
+    "dtype",
+    "draft.dtype",
+    "prompts_planned",
+    "prompts_sha256",
+    "eos_token_ids",
+    "max_new_tokens",
+    "max_overrun",
+    "batch_size",
+    "chat",
+    "decoding",
+    "reference",
+)
 
 
 @dataclass(frozen=True)
@@ -37,14 +52,14 @@ class Summary:
     prompts: int
     tokens: int
     agreement: float  # share of positions where the draft's choice is the target's token
-    accepted_mean: float  # oracle SL over the oracle's iterations, accepted tokens
+    accepted_mean: float  # oracle SL over the oracle's iterations: tokens accepted
     accepted_sd: float
-    detect_mean: float  # the same, the draft pass that disagrees counted too: accepted + 1
+    detect_mean: float  # the same with the draft pass that disagrees counted too: accepted + 1
     detect_sd: float
     censored: float  # share of these iterations that the end of a text cut short
     skipped: int
-    seconds: float = 0.0  # of this run, reading and writing included; 0 for a loaded trace
-    tokens_per_second: float = 0.0  # of this run
+    seconds: float = 0.0  # of the run, reading and writing included; 0 for a trace that was there
+    tokens_per_second: float = 0.0  # target tokens recorded by the run, over its seconds
 
 
 def collect(
@@ -60,37 +75,39 @@ def collect(
     force: bool = False,
     progress: bool = False,
 ) -> Summary:
-    """Record the oracle of a pair on prompts as a trace in the directory ``out``, one part a batch.
+    """Record the oracle of a pair on prompts as a trace in the directory ``out``, one part a batch of prompts.
 
-    Raises ValueError for arguments that make no sense and RuntimeError for a run that failed; finished parts stay, and
-    ``resume`` goes on after them.
+    ``prompts`` are strings, sequences of token ids or what ``load_prompts`` gives; ``chat`` puts texts into the tokenizer's
+    chat template.  ``resume`` goes on after the finished parts of an earlier run with the same settings, or begins;
+    ``force`` replaces a trace that is there.  ``progress`` shows a bar on stderr where that is a terminal.
+
+    Raises ValueError for arguments that make no sense, RuntimeError for a run that failed (finished parts are kept).
     """
-    for name, value, least in (("max_new_tokens", max_new_tokens, 1), ("max_overrun", max_overrun, 0)):
-        if value < least:
-            raise ValueError(f"{name} is {value}; it must be at least {least}")
-    check_pair(pair)
     started = time.perf_counter()
-    batch_size = batch_size or BATCH_SIZE.get(pair.target.device.type, 16)
+    batch_size = BATCH_SIZES.get(pair.target.device.type, _OTHER_BATCH_SIZE) if batch_size is None else batch_size
+    settings = {"max_new_tokens": max_new_tokens, "max_overrun": max_overrun, "batch_size": batch_size}
+    for name, value in settings.items():
+        least = 0 if name == "max_overrun" else 1
+        if not isinstance(value, int) or value < least:
+            raise ValueError(f"{name} is {value!r}; it must be a whole number from {least} on")
+    check_pair(pair)
     encoded, skipped = encode(pair, prompts, max_new_tokens, chat)
     if not encoded:
-        raise ValueError(f"no prompt is left to collect: {len(skipped)} skipped, the first because {skipped[0]['reason']}")
-    meta = _meta(pair, prompts, encoded, skipped) | {
-        "max_new_tokens": max_new_tokens,
-        "max_overrun": max_overrun,
-        "batch_size": batch_size,
-        "chat": chat,
-    }
+        first = f" ({len(skipped)} left out, the first one for: {skipped[0]['reason']})" if skipped else ""
+        raise ValueError(f"there is no prompt to collect{first}")
+    source = getattr(prompts, "source", {"dataset": "given in memory"})
+    meta = settings | {"chat": chat, "prompts": source, "skipped": skipped} | _facts(pair, encoded)
     out = Path(out)
     with _disk_errors(out):
-        first = _prepare(out, meta, resume, force)
-    new_tokens = _run(pair, encoded, out, meta, first, progress)
-    seconds = time.perf_counter() - started
+        done = _open(out, meta, resume, force)
+    tokens = _run(pair, encoded, out, done, meta, progress)
     summary = asdict(summarize(Trace.load(out)))
-    return Summary(**summary | {"seconds": seconds, "tokens_per_second": new_tokens / seconds})
+    seconds = time.perf_counter() - started
+    return Summary(**summary | {"seconds": seconds, "tokens_per_second": tokens / seconds})
 
 
 def summarize(trace: Trace) -> Summary:
-    """The numbers of a trace; standard deviations are of the sample (divided by n)."""
+    """The numbers of a trace; standard deviations are divided by n."""
     at = oracle_positions(trace)
     accepted = trace.accepted_run[at]
     return Summary(
@@ -106,70 +123,87 @@ def summarize(trace: Trace) -> Summary:
     )
 
 
-def _run(pair: Pair, encoded: Sequence[Encoded], out: Path, meta: dict, first: int, progress: bool) -> int:
-    """Collect and write the parts from number ``first`` on; returns the tokens of the target recorded by it."""
+def _run(pair: Pair, encoded: Sequence[Encoded], out: Path, done: int, meta: dict, progress: bool) -> int:
+    """Collect and write the parts after the ``done`` first ones; returns the target's tokens in them."""
     from oracle.decoding import neutral
-    from oracle.record import can_share, record_batch
+    from oracle.overruns import can_share
+    from oracle.record import record_batch
 
     size = meta["batch_size"]
+    starts = range(done * size, len(encoded), size)
     tokens = 0
-    with neutral(pair), _progress(len(encoded), first * size, progress) as advance:
-        shared = can_share(pair.draft, encoded[0].tokens)
-        for number in range(first, -(-len(encoded) // size)):
-            batch = encoded[number * size : (number + 1) * size]
-            records = record_batch(pair, batch, meta["max_overrun"], shared)
+    with neutral(pair), _bar(len(encoded), done * size, progress and len(starts) > 0) as advance:
+        together = len(starts) > 0 and can_share(pair.draft, encoded[0].tokens)
+        if len(starts) and not together:
+            kind = type(pair.draft).__name__
+            warnings.warn(f"{kind} cannot continue several texts on one cache: overruns take longer", stacklevel=3)
+        for start in starts:
+            batch = encoded[start : start + size]
+            records = record_batch(pair, batch, meta["max_overrun"], together)
             with _disk_errors(out):
-                write_part(out, number, records)
-            tokens += _tokens(records)
+                write_part(out, start // size, records)
+            tokens += sum(len(record.target_tokens) for record in records)
             advance(len(batch), tokens)
     return tokens
 
 
-def _tokens(records: Sequence[Record]) -> int:
-    return sum(len(record.target_tokens) for record in records)
-
-
-def _meta(pair: Pair, prompts: object, encoded: Sequence[Encoded], skipped: list[dict]) -> dict:
+def _facts(pair: Pair, encoded: Sequence[Encoded]) -> dict[str, Any]:
     from oracle.decoding import eos_token_ids
 
     return {
         "pair": pair.name,
-        "target": describe(pair.target) | pair.info.get("target", {}),
-        "draft": describe(pair.draft) | pair.info.get("draft", {}),
+        **pair.info,
+        "target": describe(pair.target),
+        "draft": describe(pair.draft),
         "dtype": str(pair.target.dtype).removeprefix("torch."),
         "device": str(pair.target.device),
-        "prompts": getattr(prompts, "source", {"dataset": "given in memory"}),
         "prompts_planned": len(encoded),
-        "skipped": skipped,
+        "prompts_sha256": digest(encoded),
         "eos_token_ids": list(eos_token_ids(pair)),
         "decoding": "greedy",
         "reference": "plain",
-        "seed": None,
         "versions": {name: importlib.metadata.version(name) for name in _PACKAGES},
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
 
 
-def _prepare(out: Path, meta: dict, resume: bool, force: bool) -> int:
-    """Make ``out`` ready for writing; returns the number of the first part to collect."""
+def _open(out: Path, meta: dict, resume: bool, force: bool) -> int:
+    """Make ``out`` ready for writing; returns the number of parts that are finished already."""
     if resume and force:
-        raise ValueError("resume goes on with the trace and force starts it again: give one of them")
-    exists = (out / "meta.json").is_file()
-    if resume and exists:
-        before = read_meta(out)
-        for name in _BINDING:
-            if before.get(name) != meta[name]:
-                raise ValueError(f"{out} was begun with {name} {before.get(name)!r}, not {meta[name]!r}; collect elsewhere")
-        return len(part_files(out))
-    if exists and not force:
-        raise ValueError(f"{out} holds a trace already; resume goes on with it, force starts it again (--resume, --force)")
+        raise ValueError("resume goes on with a trace and force replaces it; give one of them")
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file; a trace is a directory")
+    parts = sorted(out.glob("part-*.parquet"))
+    described = (out / "meta.json").is_file()
+    if resume and described:
+        _expect_same(out, read_meta(out), meta)
+        return len(part_files(out))
+    if (described or parts) and not force:
+        advice = "force replaces it" + (", resume goes on with it" if described else "")
+        raise ValueError(f"{out} holds a trace already; {advice}, or choose another directory")
     out.mkdir(parents=True, exist_ok=True)
-    for part in sorted(out.glob("part-*.parquet"), reverse=True):
+    for part in reversed(parts):  # so that whoever is interrupted here leaves a whole, shorter trace
         part.unlink()
     write_meta(out, meta)
     return 0
+
+
+def _expect_same(out: Path, before: dict, now: dict) -> None:
+    for name in _BINDING:
+        old, new = _value(before, name), _value(now, name)
+        if old != new:
+            raise ValueError(
+                f"{out} was collected with {name} {old!r}, this run has {new!r}; "
+                "use the same settings to go on with it, force to replace it, or another directory"
+            )
+
+
+def _value(meta: dict, name: str) -> Any:
+    """The value at a dotted name, None where there is none."""
+    found: Any = meta
+    for key in name.split("."):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
 
 
 @contextlib.contextmanager
@@ -177,22 +211,23 @@ def _disk_errors(out: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise RuntimeError(f"{out}: cannot write the trace ({error}); finished parts are kept, resume goes on") from error
+        problem = error.strerror or error
+        raise RuntimeError(f"{out}: cannot be written ({problem}); finished parts are kept, resume goes on") from error
 
 
 @contextlib.contextmanager
-def _progress(total: int, done: int, wanted: bool):
-    """A bar on stderr, where that is a terminal; yields a function of (prompts just finished, tokens so far)."""
+def _bar(total: int, done: int, wanted: bool) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on stderr, where that is a terminal; yields a function of (prompts just finished, tokens so far)."""
     if not wanted or not sys.stderr.isatty():
         yield lambda prompts, tokens: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("collecting"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"))
+    columns = (TextColumn("collecting"), BarColumn(), MofNCompleteColumn(), TextColumn("prompts  {task.fields[rate]}"))
     started = time.perf_counter()
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
-        task = bar.add_task("collecting", total=total, completed=min(done, total), rate="")
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total, completed=done, rate="")
 
         def advance(prompts: int, tokens: int) -> None:
             rate = tokens / (time.perf_counter() - started)

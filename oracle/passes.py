@@ -6,6 +6,7 @@ neighbours.  Everything here works on one model; both models' roles are in ``rec
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 
@@ -14,6 +15,7 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 
 Columns = dict[str, np.ndarray]  # name -> one value a token
+MOST_LOGITS = 2**25  # held at once: 128 MB in float32, and a few temporary copies of that
 
 
 def best(logits: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -37,7 +39,12 @@ def device_of(model: PreTrainedModel) -> torch.device:
 
 def takes(model: PreTrainedModel, argument: str) -> bool:
     """Whether the model's forward names this argument."""
-    return argument in inspect.signature(model.forward).parameters
+    return argument in _arguments(type(model))
+
+
+@functools.cache
+def _arguments(kind: type) -> frozenset[str]:
+    return frozenset(inspect.signature(kind.forward).parameters)
 
 
 def forward(
@@ -47,21 +54,32 @@ def forward(
 
     ``mask`` is 2-D (bool [rows, cached + columns]) or 4-D and additive; ``positions`` is like ``ids``.
     """
-    extra = {"position_ids": positions} if takes(model, "position_ids") else {}
-    if takes(model, "logits_to_keep"):
-        extra["logits_to_keep"] = keep
-    output = model(input_ids=ids, attention_mask=mask, cache=cache, use_cache=True, **extra)
-    return output.logits[:, -keep:]
+    wanted = {"position_ids": positions, "logits_to_keep": keep}
+    extra = {name: value for name, value in wanted.items() if takes(model, name)}
+    mask = mask.long() if mask.dim() == 2 else mask
+    output = model(input_ids=ids, attention_mask=mask, cache=cache, use_cache=True, return_dict=True, **extra)
+    return output.logits[:, -keep:].to(ids.device)
 
 
 def left_padded(rows: Sequence[np.ndarray], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """Token ids int64 and mask bool, both [rows, longest]."""
     width = max(len(row) for row in rows)
+    return _padded(rows, [slice(width - len(row), width) for row in rows], width, device)
+
+
+def right_padded(rows: Sequence[np.ndarray], width: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids int64 and mask bool, both [rows, width]."""
+    return _padded(rows, [slice(len(row)) for row in rows], width, device)
+
+
+def _padded(
+    rows: Sequence[np.ndarray], places: Sequence[slice], width: int, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor]:
     ids = np.zeros((len(rows), width), np.int64)
     mask = np.zeros((len(rows), width), bool)
-    for number, row in enumerate(rows):
-        ids[number, width - len(row) :] = row
-        mask[number, width - len(row) :] = True
+    for number, (row, place) in enumerate(zip(rows, places, strict=True)):
+        ids[number, place] = row
+        mask[number, place] = True
     return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
 
 
@@ -98,7 +116,7 @@ def speak(
         if len(rows) < len(alive):  # finished rows leave, so that the longest text is not paid for by all
             alive, room, mask, positions = alive[rows], room[rows], mask[rows], positions[rows]
             if len(rows):
-                cache.batch_select_indices(rows)
+                cache.batch_select_indices(rows.cpu())  # layers may be on several devices
         ids = values["tokens"][rows, None]
         positions = positions[:, -1:] + 1
         mask = torch.cat([mask, mask.new_ones(len(rows), 1)], dim=1)

@@ -10,7 +10,7 @@ import transformers as hf
 from oracle.pairs import Pair
 
 VOCABULARY = 97
-SPECIAL = dict(bos_token_id=1, eos_token_id=None, pad_token_id=0)
+SPECIAL = dict(bos_token_id=1, eos_token_id=None, pad_token_id=0, tie_word_embeddings=False)
 CONFIGS = {
     "llama": lambda vocab, pos: hf.LlamaConfig(
         vocab_size=vocab, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
@@ -44,23 +44,23 @@ CONFIGS = {
 
 
 def tiny(kind: str = "llama", vocab: int = VOCABULARY, pos: int = 256, seed: int = 0) -> hf.PreTrainedModel:
-    """A random model with peaky distributions."""
+    """A random model whose distributions range from flat to peaky and whose texts do not run in circles at once."""
     torch.manual_seed(seed)
     model = hf.AutoModelForCausalLM.from_config(CONFIGS[kind](vocab, pos)).eval()
-    sharpness = 4 if kind in ("llama", "qwen2", "mistral") else 8
     for weight in model.parameters():
         if weight.dim() > 1:
-            weight.data.mul_(sharpness)
+            weight.data.mul_(4)
+    model.get_output_embeddings().weight.data.mul_(6)
     return model
 
 
-def noisy(model: hf.PreTrainedModel, amount: float = 0.02, seed: int = 1) -> hf.PreTrainedModel:
-    """A copy that agrees with the model often, but not always."""
+def noisy(model: hf.PreTrainedModel, amount: float = 0.06, seed: int = 1) -> hf.PreTrainedModel:
+    """A copy that agrees with the model often, but not always; ``amount`` is relative to each weight's spread."""
     torch.manual_seed(seed)
     draft = copy.deepcopy(model)
     for weight in draft.parameters():
         if weight.dim() > 1:
-            weight.data.add_(torch.randn_like(weight) * amount)
+            weight.data.add_(torch.randn_like(weight) * weight.std() * amount)
     return draft
 
 

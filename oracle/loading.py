@@ -1,0 +1,155 @@
+"""Models and tokenizers from a local directory, the hub or its cache: quickly, safely, and with one error that helps."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+PROBE_SECONDS = 5.0
+_LOCAL = "give a local directory with config.json, *.safetensors and the tokenizer's files"
+
+
+def locate(source: str) -> dict[str, bool]:
+    """Arguments that load ``source`` without waiting: directories and unreachable hubs are read from the disk only.
+
+    The library itself retries an unreachable hub for half a minute per file.  Raises ValueError for a path that is no
+    directory.
+    """
+    if Path(source).expanduser().is_dir():
+        return {"local_files_only": True}
+    if source.startswith((".", "~", "/", "\\")) or source.count("/") > 1:
+        raise ValueError(f"{source}: no such directory; {_LOCAL}, or a hub name like org/model")
+    return {"local_files_only": _hub_problem(source) is not None}
+
+
+def load_config(source: str, where: dict[str, bool]) -> PreTrainedConfig:
+    """The model's configuration.  Raises ValueError where there is none or the library does not know its kind."""
+    from transformers import AutoConfig
+
+    with _explained(source, where):
+        return AutoConfig.from_pretrained(_path(source), **where)
+
+
+def load_tokenizer(source: str, where: dict[str, bool]) -> PreTrainedTokenizerBase | None:
+    """The tokenizer, or None for a local directory that has none (prompts are token ids then)."""
+    from transformers import AutoTokenizer
+
+    names = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "vocab.txt")
+    if _is_dir(source) and not any((Path(source).expanduser() / name).exists() for name in names):
+        return None
+    with _explained(source, where):
+        return AutoTokenizer.from_pretrained(_path(source), **where)
+
+
+def load_model(source: str, where: dict[str, bool], dtype: str, device: str) -> PreTrainedModel:
+    """A causal language model in evaluation mode.
+
+    Weights are read from safetensors only (the older format can run code), code of the checkpoint is never run, and
+    a model that is quantised or spread over devices stays where its loader put it.
+    """
+    from transformers import AutoModelForCausalLM
+
+    if _is_dir(source):
+        _expect_safetensors(source)
+    with _explained(source, where), _quiet():
+        model, found = AutoModelForCausalLM.from_pretrained(
+            _path(source), dtype=dtype, use_safetensors=True, output_loading_info=True, **where
+        )
+    if found["missing_keys"]:
+        some = ", ".join(sorted(found["missing_keys"])[:3])
+        raise ValueError(f"{source}: the checkpoint lacks {len(found['missing_keys'])} weights ({some}); get it again")
+    if getattr(model, "hf_device_map", None) is None and not getattr(model, "is_quantized", False):
+        model = model.to(device)
+    return model.eval()
+
+
+def check_device(device: str) -> None:
+    """Raise ValueError unless tensors can be put there."""
+    import torch
+
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ValueError(f"device {device!r} cannot be used ({_first_line(error)}); cpu always can") from None
+
+
+def _is_dir(source: str) -> bool:
+    return Path(source).expanduser().is_dir()
+
+
+def _path(source: str) -> str:
+    return str(Path(source).expanduser()) if _is_dir(source) else source
+
+
+def _expect_safetensors(source: str) -> None:
+    folder = Path(source).expanduser()
+    if any(folder.glob("*.safetensors")):
+        return
+    if any(folder.glob("*.bin")):
+        raise ValueError(
+            f"{source}: only pickled weights (*.bin), which can run code when they are loaded; if you trust them, convert "
+            f"them once: AutoModelForCausalLM.from_pretrained({source!r}).save_pretrained(NEW_DIRECTORY)"
+        )
+    raise ValueError(f"{source}: no *.safetensors in there; {_LOCAL}")
+
+
+def _hub_problem(source: str) -> str | None:
+    """Why the hub cannot provide a model now; None where it can.  Asked in a thread: name servers obey no timeout."""
+    answers: queue.Queue[str | None] = queue.Queue()
+
+    def ask() -> None:
+        from huggingface_hub import HfApi
+
+        try:
+            HfApi().model_info(source, timeout=PROBE_SECONDS)
+            answers.put(None)
+        except Exception as error:  # whatever it is, the hub does not provide the model now
+            answers.put(f"{type(error).__name__}: {_first_line(error)}")
+
+    threading.Thread(target=ask, daemon=True).start()
+    try:
+        return answers.get(timeout=PROBE_SECONDS)
+    except queue.Empty:
+        return f"no answer within {PROBE_SECONDS:g} s"
+
+
+@contextlib.contextmanager
+def _explained(source: str, where: dict[str, bool]) -> Iterator[None]:
+    """Turn whatever the libraries raise (they share no base class) into one ValueError."""
+    try:
+        yield
+    except Exception as error:
+        if not _is_dir(source) and where["local_files_only"]:
+            problem = _hub_problem(source)
+            raise ValueError(
+                f"{source}: neither a local directory nor in the hub's cache, and the hub does not provide it ({problem}); {_LOCAL}"
+            ) from error
+        hint = "; checkpoints that bring their own code are not supported" if "trust_remote_code" in str(error) else ""
+        raise ValueError(f"{source}: cannot be loaded ({_first_line(error)}){hint}") from error
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """The library's own progress bars only where somebody watches them."""
+    from transformers.utils import logging
+
+    if sys.stderr.isatty() or not logging.is_progress_bar_enabled():
+        yield
+        return
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.enable_progress_bar()
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
