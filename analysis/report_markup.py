@@ -1,0 +1,111 @@
+"""Small builders of HTML.  Whatever is not ``Markup`` is text and is escaped; nothing else decides that."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Iterable, Sequence
+from importlib import resources
+from string import Template
+
+
+class Markup(str):
+    """A string that is HTML already."""
+
+
+def escape(value: object) -> Markup:
+    """``value`` as HTML text that is also safe in a quoted attribute; Markup stays as it is."""
+    return value if isinstance(value, Markup) else Markup(html.escape(str(value), quote=True))
+
+
+def tag(name: str, *content: object, **attributes: object) -> Markup:
+    """An element; attributes that are None are left out, and ``class_`` stands for ``class``."""
+    given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
+    start = "".join(f' {key}="{html.escape(str(value), quote=True)}"' for key, value in given.items())
+    return Markup(f"<{name}{start}>{''.join(escape(item) for item in content)}</{name}>")
+
+
+def join(parts: Iterable[object], between: str = "\n") -> Markup:
+    """The parts one after the other, each escaped unless it is Markup."""
+    return Markup(between.join(escape(part) for part in parts))
+
+
+def table(
+    head: Sequence[object],
+    rows: Sequence[Sequence[object]],
+    *,
+    caption: str,
+    text_columns: Sequence[int] = (),
+    best: int | None = None,
+) -> Markup:
+    """A table that scrolls sideways by itself.
+
+    The first column names the rows; the others are right-aligned numbers but for ``text_columns``.  ``best`` is the row
+    to set in bold.
+    """
+
+    def kind(column: int) -> str | None:
+        return None if column == 0 or column in text_columns else "number"
+
+    header = [tag("th", name, scope="col", class_=kind(column)) for column, name in enumerate(head)]
+    body = []
+    for number, row in enumerate(rows):
+        cells = [tag("td", value, class_=kind(column)) for column, value in enumerate(row) if column > 0]
+        body.append(tag("tr", tag("th", row[0], scope="row"), *cells, class_="best" if number == best else None))
+    inner = tag("table", tag("caption", tag("span", caption)), tag("thead", tag("tr", *header)), tag("tbody", join(body)))
+    # A region that scrolls must be reachable by keyboard, and then needs a name.
+    return tag("div", inner, class_="scroll", role="region", aria_label=caption, tabindex="0")
+
+
+def section(identifier: str, title: str, *content: object) -> Markup:
+    heading = tag("h2", title, id=f"{identifier}-title")
+    return tag("section", heading, "\n", join(content), id=identifier, aria_labelledby=f"{identifier}-title")
+
+
+def figure(image: bytes, kind: str, alt: str, caption: object) -> Markup:
+    """A picture inside the page; ``kind`` is its media type, such as ``image/svg+xml``.
+
+    An SVG shown as an image runs no script and loads nothing, whatever it holds.
+    """
+    address = f"data:{kind};base64,{base64.b64encode(image).decode('ascii')}"
+    picture = Markup(f'<img class="plot" alt="{html.escape(alt, quote=True)}" src="{address}">')
+    return tag("figure", picture, tag("figcaption", caption))
+
+
+def json_block(value: object) -> Markup:
+    """``value`` as JSON that may stand inside a script element: no character of it can end or open anything there."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def page(*, title: str, subtitle: object, sections: Sequence[tuple[str, str, Markup]], footer: object, view: dict) -> str:
+    """The whole page from its (identifier, title, markup) sections.
+
+    The style and the script are the files of ``report_page``; the page's policy admits exactly those two, by their hash.
+    """
+    folder = resources.files("analysis") / "report_page"
+    template, style, script = (
+        (folder / name).read_text(encoding="utf-8") for name in ("template.html", "page.css", "page.js")
+    )
+    links = [tag("li", tag("a", name, href=f"#{identifier}")) for identifier, name, _ in sections]
+    return Template(template).substitute(
+        title=escape(title),
+        heading=escape(title),
+        subtitle=escape(subtitle),
+        contents=join(links),
+        sections=join(body for _, _, body in sections),
+        footer=escape(footer),
+        view=json_block(view),
+        style=style,
+        script=script,
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

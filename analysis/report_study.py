@@ -1,0 +1,155 @@
+"""What the report computes of each trace before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analysis.bootstrap import Estimate
+from analysis.cost import CostModel
+from analysis.distributions import Counts, Fit, GoodnessOfFit, best, fit_all, goodness_of_fit
+from analysis.oracles import ORACLES
+from analysis.policies import parse
+from analysis.prompt_view import Decode
+from analysis.settings import Sweep, sweep
+from analysis.signals import SignalQuality, signal_quality
+from analysis.simulate import SimulationResult, ratio_interval, simulate
+from analysis.statistics import Description, describe
+from analysis.verdict import Gap, Verdict, verdict
+from oracle.trace import Trace, oracle_positions
+
+if TYPE_CHECKING:
+    from oracle.runs import Runs
+
+ASSUMED = CostModel(draft=0.1)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A trace and what belongs to it.
+
+    ``name``: what the report calls it (default: its data set).  ``cost``: prices on the user's machine (default: a draft step of
+    a tenth of a target step, and the report says that this is assumed).  ``runs``: measured runs of the same pair and
+    prompts.  ``decode``: one string for each of a list of token ids; without it the report shows token numbers.
+    """
+
+    trace: Trace
+    name: str | None = None
+    cost: CostModel | None = None
+    runs: Runs | None = None
+    decode: Decode | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Study:
+    """Everything about one trace that the page shows."""
+
+    name: str
+    source: Source
+    cost: CostModel
+    results: tuple[SimulationResult, ...]
+    left_out: dict[str, str]  # policies that cannot be replayed on this trace, and why
+    sweep: Sweep
+    description: Description
+    fits: tuple[Fit, ...]
+    goodness: dict[str, GoodnessOfFit]  # of the geometric family and of the best one
+    signals: tuple[SignalQuality, ...]
+    verdict: Verdict
+
+    @property
+    def trace(self) -> Trace:
+        return self.source.trace
+
+    @property
+    def draft_cost(self) -> float:
+        """Price of a draft step over that of a one-token step of the target, at the trace's mean context length."""
+        context = float(self.trace.context.mean())
+        return (self.cost.draft + self.cost.draft_context * context) / float(self.cost.step(context))
+
+
+def study(source: Source, name: str, policies: Sequence[str]) -> Study:
+    """Simulate ``policies``, sweep the library's, describe, fit, and come to a verdict."""
+    trace, cost = source.trace, source.cost or ASSUMED
+    results, left_out = replay_all(trace, policies, cost)
+    at = oracle_positions(trace)
+    counts = Counts.from_samples(trace.accepted_run[at], trace.censored[at])
+    fits = tuple(fit_all(counts))
+    # Each test refits its family hundreds of times: the i.i.d. model and the winner are the ones that matter here.
+    tested = [each for each in fits if each.family == "geometric" or each is best(fits)]
+    goodness = {each.family: goodness_of_fit(counts, each) for each in tested}
+    description, signals, swept = describe(trace), tuple(signal_quality(trace)), sweep(trace, cost)
+    geometric_p = goodness["geometric"].p if fits else float("nan")
+    return Study(
+        name=name,
+        source=source,
+        cost=cost,
+        results=results,
+        left_out=left_out,
+        sweep=swept,
+        description=description,
+        fits=fits,
+        goodness=goodness,
+        signals=signals,
+        verdict=verdict(description, geometric_p, oracle_gap(swept, simulate(trace, "oracle:optimal", cost)), signals),
+    )
+
+
+def replay_all(
+    trace: Trace, policies: Sequence[str], cost: CostModel
+) -> tuple[tuple[SimulationResult, ...], dict[str, str]]:
+    """Results of ``policies``, and of those that would need more overrun than was recorded the reason.
+
+    Raises ValueError for a policy that is not known.
+    """
+    results, left_out = [], {}
+    for policy in (text.strip() for text in policies):
+        if not policy.startswith("oracle"):
+            parse(policy)
+        elif policy not in ORACLES:
+            raise ValueError(f"unknown oracle {policy!r}; legal: {', '.join(ORACLES)}")
+        try:
+            results.append(simulate(trace, policy, cost))
+        except ValueError as error:  # the policy is a good one, so the record is too short for it
+            left_out[policy] = str(error)
+    return tuple(results), left_out
+
+
+def oracle_gap(swept: Sweep, oracle: SimulationResult) -> Gap:
+    """What ``oracle`` gains over the best constant length for all prompts, and what the best one of each prompt would."""
+    constant = swept.best_constant()
+    constants = [result for result in swept.results if result.policy.startswith("constant")]
+    per_prompt = np.min([result.prompt_seconds for result in constants], axis=0)
+    return Gap(
+        constant=constant.policy,
+        constant_speedup=_ratio(constant.plain_seconds, constant.prompt_seconds),
+        oracle=oracle.policy,
+        oracle_speedup=_ratio(oracle.plain_seconds, oracle.prompt_seconds),
+        gain=_ratio(constant.prompt_seconds, oracle.prompt_seconds),
+        per_prompt=_ratio(constant.prompt_seconds, per_prompt),
+    )
+
+
+def _ratio(above: np.ndarray, below: np.ndarray) -> Estimate:
+    """Ratio of the totals of two float [P] arrays, with its interval over prompts."""
+    low, high = ratio_interval(above, below) if len(above) > 1 else (float("nan"), float("nan"))
+    return Estimate(float(above.sum() / below.sum()), low, high)
+
+
+def data_set(trace: Trace) -> str:
+    """Name of the data set that a trace was collected on."""
+    source = trace.meta.get("prompts") or {}
+    return str(source.get("name") or source.get("dataset") or "prompts")
+
+
+def unique_names(sources: Sequence[Source]) -> list[str]:
+    """A name for each source; equal ones are numbered."""
+    names = [source.name or data_set(source.trace) for source in sources]
+    seen: dict[str, int] = {}
+    for number, name in enumerate(names):
+        seen[name] = seen.get(name, 0) + 1
+        if names.count(name) > 1:
+            names[number] = f"{name} ({seen[name]})"
+    return names
