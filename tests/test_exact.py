@@ -1,0 +1,192 @@
+"""Replay equals transformers' own assisted generation, iteration by iteration, in float32."""
+
+import numpy as np
+import pytest
+from models import set_eos, tiny_pair
+
+from analysis.policies import parse
+from analysis.simulate import replay
+from oracle.arms import has_scikit_learn, settings_of
+from oracle.collect import collect
+from oracle.generate import assisted
+from oracle.loop import draft_and_verify
+from oracle.timing import Clock
+from oracle.trace import Trace
+
+KINDS = ("llama", "opt", "gpt_neox", "codegen")
+POLICIES = (
+    "constant:tokens=1",
+    "constant:tokens=3",
+    "constant:tokens=5",
+    "constant:tokens=20",
+    "dynamic:threshold=0.2",
+    "dynamic:threshold=0.4",
+    "dynamic:threshold=0.8",
+    "dynamic:threshold=0.2,tokens=5",
+    "dynamic:threshold=0.4,tokens=5",
+    "dynamic:threshold=0.8,tokens=5",
+    "heuristic:tokens=5",
+    "heuristic:tokens=20",
+    "heuristic:tokens=5,threshold=0.4",
+    "heuristic:tokens=20,threshold=0.4",
+    "heuristic_transient:tokens=5",
+    "roc",
+)
+WITH_EOS = ("constant:tokens=5", "dynamic:threshold=0.4", "heuristic:tokens=5", "heuristic:tokens=20,threshold=0.4", "roc")
+PROMPTS = tuple(tuple(np.random.default_rng(size).integers(2, 97, size).tolist()) for size in (6, 9, 4))
+
+
+def recorded(pair, path, limit, prompts=PROMPTS):
+    collect(pair, [list(prompt) for prompt in prompts], path, max_new_tokens=limit, max_overrun=64)
+    return Trace.load(path)
+
+
+def late_token(trace):
+    """The token whose first appearance in a text is the latest: as an EOS it ends that text there."""
+    texts = [trace.target_tokens[a:b].tolist() for a, b in zip(trace.offsets, trace.offsets[1:])]
+    at, token = max((text.index(token), token) for text in texts for token in text)
+    assert 2 <= at < len(texts[0]) - 1
+    return token
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def tiny(request, tmp_path_factory):
+    """A pair of each kind and its trace."""
+    pair = tiny_pair(request.param)
+    limit = 48 if request.param == "llama" else 32
+    prompts = PROMPTS if request.param == "llama" else PROMPTS[:2]
+    return pair, recorded(pair, tmp_path_factory.mktemp(request.param), limit, prompts)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def tiny_with_eos(request, tmp_path_factory):
+    """The same with an end-of-text token taken from the middle of a text."""
+    pair = tiny_pair(request.param)
+    folder = tmp_path_factory.mktemp(request.param)
+    set_eos(pair, late_token(recorded(pair, folder / "open", 32, PROMPTS[:2])))
+    return pair, recorded(pair, folder / "ends", 32, PROMPTS[:2])
+
+
+def prompt_of(trace, number):
+    return trace.prompt_tokens[trace.prompt_offsets[number] : trace.prompt_offsets[number + 1]]
+
+
+def real(pair, trace, policy):
+    """(position, drafted, accepted) of every iteration of the library's own run, and its texts, prompt by prompt."""
+    rows, texts, state = [], [], policy.start()
+    for number in range(trace.prompts):
+        if not policy.carries_over:
+            state = policy.start()
+        settings = settings_of(policy, state)
+        limit = int(trace.max_new_tokens[number])
+        seen = assisted(pair, prompt_of(trace, number), settings, max_new_tokens=limit, clock=Clock())
+        if policy.carries_over:
+            state = seen.tokens_after
+        rows += [(number, *row) for row in zip(*(seen.iterations[name].tolist() for name in COLUMNS), strict=True)]
+        texts.append(seen.tokens.tolist())
+    return rows, texts, state
+
+
+COLUMNS = ("position", "drafted", "accepted")
+
+
+def replayed(trace, policy):
+    at, drafted, _ = replay(trace, policy)
+    prompt = trace.prompt_of[at]
+    accepted = np.minimum(drafted, trace.accepted_run[at])
+    return list(zip(*(column.tolist() for column in (prompt, at - trace.offsets[prompt], drafted, accepted)), strict=True))
+
+
+def texts_of(trace):
+    return [trace.target_tokens[a:b].tolist() for a, b in zip(trace.offsets, trace.offsets[1:])]
+
+
+def check(pair, trace, text):
+    policy = parse(text)
+    rows, texts, _ = real(pair, trace, policy)
+    assert rows == replayed(trace, policy)
+    assert texts == texts_of(trace)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_iteration_is_replayed(tiny, policy):
+    check(*tiny, policy)
+
+
+@pytest.mark.parametrize("policy", WITH_EOS)
+def test_end_of_text_in_the_middle(tiny_with_eos, policy):
+    pair, trace = tiny_with_eos
+    assert "eos" in trace.finish
+    check(pair, trace, policy)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7])
+@pytest.mark.parametrize("policy", ["constant:tokens=5", "dynamic", "heuristic:tokens=20"])
+def test_short_limits_clip_the_draft(limit, policy, tmp_path):
+    pair = tiny_pair("llama")
+    trace = recorded(pair, tmp_path, limit)
+    check(pair, trace, policy)
+    assert replayed(trace, parse(policy))[0][2] <= limit - 1
+
+
+def test_the_heuristic_leaves_its_length_to_the_next_prompt(tmp_path):
+    pair = tiny_pair("llama")
+    trace = recorded(pair, tmp_path, 32)
+    policy = parse("heuristic:tokens=5")
+    left = real(pair, trace, policy)[2]
+    state = policy.start()
+    for _, _, drafted, accepted in replayed(trace, policy):
+        state = policy.update(state, drafted, accepted, None)
+    assert left == state != 5
+    assert pair.draft.generation_config.num_assistant_tokens is None  # the caller's own config is untouched
+
+
+def test_a_fixed_threshold_is_fixed_whether_or_not_scikit_learn_is_there(tmp_path, monkeypatch):
+    if not has_scikit_learn():
+        pytest.skip("needs scikit-learn (the test extra has it)")
+    pair = tiny_pair("llama")
+    trace = recorded(pair, tmp_path, 48)
+    fixed, adaptive = parse("dynamic:threshold=0.4"), parse("roc:threshold=0.4")
+    assert replayed(trace, fixed) != replayed(trace, adaptive)
+    assert real(pair, trace, adaptive)[0] == replayed(trace, adaptive)
+    settings = settings_of(adaptive)
+    monkeypatch.setattr("transformers.generation.candidate_generator.is_sklearn_available", lambda: False)
+    assert real(pair, trace, fixed)[0] == replayed(trace, fixed)
+    # Without scikit-learn the library's adaptive threshold stands still without a word: then it is the fixed one.
+    seen = assisted(pair, prompt_of(trace, 0), settings, max_new_tokens=48, clock=Clock())
+    assert set(seen.iterations["threshold"]) == {0.4}
+
+
+@pytest.mark.parametrize("policy", ["constant:tokens=3", "dynamic:threshold=0.4", "heuristic:tokens=5", "roc"])
+def test_our_own_loop_equals_the_library(tiny, policy):
+    pair, trace = tiny
+    rule = parse(policy)
+    rows, texts, state = [], [], rule.start()
+    for number in range(trace.prompts):
+        state = state if rule.carries_over else rule.start()
+        limit = int(trace.max_new_tokens[number])
+        seen, state = draft_and_verify(pair, prompt_of(trace, number), rule, state, max_new_tokens=limit, clock=Clock())
+        rows += [(number, *row) for row in zip(*(seen.iterations[name].tolist() for name in COLUMNS), strict=True)]
+        texts.append(seen.tokens.tolist())
+    assert rows == replayed(trace, rule)  # which equals the library, see above
+    assert texts == texts_of(trace)
+
+
+@pytest.mark.parametrize("policy", ["constant:tokens=5", "dynamic"])
+def test_our_own_loop_ends_at_the_end_of_the_text(tiny_with_eos, policy):
+    pair, trace = tiny_with_eos
+    rule = parse(policy)
+    for number in range(trace.prompts):
+        seen, _ = draft_and_verify(pair, prompt_of(trace, number), rule, rule.start(), max_new_tokens=32, clock=Clock())
+        assert seen.tokens.tolist() == texts_of(trace)[number]
+        expected = [row[1:] for row in replayed(trace, rule) if row[0] == number]
+        assert list(zip(*(seen.iterations[name].tolist() for name in COLUMNS), strict=True)) == expected
+
+
+def test_identical_models_accept_everything(tmp_path):
+    target = tiny_pair("llama").target
+    pair = type(tiny_pair("llama"))(target, target, None)  # one and the same object: its passes as a draft are told apart
+    trace = recorded(pair, tmp_path, 40, PROMPTS[:1])
+    check(pair, trace, "constant:tokens=4")
+    rows = replayed(trace, parse("constant:tokens=4"))
+    assert all(drafted == accepted == 4 for _, _, drafted, accepted in rows[:-1])
