@@ -1,0 +1,130 @@
+"""What measured runs say: speedups with intervals, in total and for decoding alone.
+
+A speedup is a ratio of totals over all prompts, taken within each repeat (where the arms ran side by side), and then the
+median over the repeats.  Its interval is a percentile bootstrap over prompts, the repeats kept together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from oracle.runs import Call, Runs
+
+PLAIN = "none"
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A speedup and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One policy's runs in a few numbers; counts are of the first repeat."""
+
+    policy: str
+    generator: str  # "library" or "loop"
+    prompts: int
+    repeats: int
+    iterations: int
+    drafted: int
+    accepted: int
+    tokens: int
+    seconds_per_token: float  # all repeats, prompts included
+    total: Ratio  # speedup, the reading of the prompt included on both sides
+    decoding: Ratio  # speedup from the end of the first target pass on, the same tokens on both sides
+    spread: float  # largest minus smallest total speedup among the repeats
+    different_texts: int  # prompts whose text is not that of plain decoding
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Seconds of the two arms by repeat and prompt, float [R, P] each; nan where a call is missing."""
+
+    plain: np.ndarray
+    assisted: np.ndarray
+
+
+def measured(runs: Runs, policy: str) -> Measured:
+    """The runs of one policy beside plain decoding.  Raises ValueError for a policy that did not run."""
+    calls = runs.of(policy)
+    first = [call for call in calls if call.repeat == calls[0].repeat]
+    total = paired(runs, policy, decoding=False)
+    return Measured(
+        policy=policy,
+        generator=calls[0].generator,
+        prompts=len({call.prompt for call in calls}),
+        repeats=len({call.repeat for call in calls}),
+        iterations=sum(len(call.drafted) for call in first),
+        drafted=int(sum(call.drafted.sum() for call in first)),
+        accepted=int(sum(call.accepted.sum() for call in first)),
+        tokens=sum(len(call.tokens) for call in first),
+        seconds_per_token=sum(call.total_seconds for call in calls) / sum(len(call.tokens) for call in calls),
+        total=speedup(total),
+        decoding=speedup(paired(runs, policy, decoding=True)),
+        spread=float(np.ptp(by_repeat(total))),
+        different_texts=len({call.prompt for call in calls if not call.equal}),
+    )
+
+
+def paired(runs: Runs, policy: str, *, decoding: bool) -> Paired:
+    """Seconds of ``policy`` and of plain decoding for the same tokens.
+
+    In total: each call from start to end.  Decoding alone: the assisted call from the end of its first target pass on,
+    which leaves the tokens from position accepted + 1 to the end; and the plain call's own steps of just these tokens.
+    Where the texts differ, plain decoding's mean step stands for each token that the assisted call emitted.
+    """
+    plain = {(call.repeat, call.prompt): call for call in runs.of(PLAIN)}
+    calls = runs.of(policy)
+    shape = (1 + max(call.repeat for call in calls), 1 + max(call.prompt for call in calls))
+    found = Paired(np.full(shape, np.nan), np.full(shape, np.nan))
+    for call in calls:
+        at = (call.repeat, call.prompt)
+        if at in plain:
+            found.plain[at], found.assisted[at] = _decoding(plain[at], call) if decoding else _total(plain[at], call)
+    complete = ~np.isnan(found.plain).any(axis=0)  # prompts that every repeat has finished
+    if not complete.any():
+        raise ValueError(f"policy {policy!r}: no prompt is finished in every repeat; `oracle measure --resume` goes on")
+    return Paired(found.plain[:, complete], found.assisted[:, complete])
+
+
+def _total(plain: Call, call: Call) -> tuple[float, float]:
+    return plain.total_seconds * len(call.tokens) / len(plain.tokens), call.total_seconds
+
+
+def _decoding(plain: Call, call: Call) -> tuple[float, float]:
+    first = int(call.accepted[0]) + 1
+    steps = plain.seconds[first:]
+    if not np.array_equal(plain.tokens, call.tokens):
+        later = plain.seconds[1:] if len(plain.tokens) > 1 else plain.seconds
+        steps = np.full(len(call.tokens) - first, later.mean())
+    return float(steps.sum()), call.total_seconds - call.prefill_seconds
+
+
+def by_repeat(seconds: Paired) -> np.ndarray:
+    """The speedup of each repeat, float [R]; nan where nothing was decoded."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return seconds.plain.sum(axis=1) / seconds.assisted.sum(axis=1)
+
+
+def speedup(seconds: Paired, *, draws: int = 2000, seed: int = 0, level: float = 0.95) -> Ratio:
+    """Median over repeats of the ratio of totals, with its interval; nan where nothing was decoded."""
+    size = seconds.plain.shape[1]
+    counts = np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), draws)  # int [draws, P]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.median((counts @ seconds.plain.T) / (counts @ seconds.assisted.T), axis=1)
+    ratios = ratios[np.isfinite(ratios)]
+    low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2]) if len(ratios) else (np.nan, np.nan)
+    return Ratio(float(np.median(by_repeat(seconds))), float(low), float(high))
+
+
+def summary(runs: Runs, policies: Sequence[str] | None = None) -> list[Measured]:
+    """One row a policy, plain decoding left out."""
+    return [measured(runs, policy) for policy in (policies or runs.policies) if policy != PLAIN]
