@@ -1,8 +1,8 @@
 """Intervals for numbers that are computed from many prompts: the bootstrap over prompts.
 
 Iterations of one prompt resemble each other, so prompts are what is drawn again, never iterations (Davison and Hinkley,
-Bootstrap Methods and their Application, 1997, section 3.8).  Every statistic is written as a formula of sums over prompts;
-a resample then is one matrix product.
+Bootstrap Methods and their Application, 1997, section 3.8).  Every statistic is written as a formula of sums over
+prompts; a resample then is one matrix product.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ class Estimate:
 
 
 def units(prompts: int) -> np.ndarray:
-    """Resampling unit of every prompt, int64 [P]: itself, or one of ``MAX_UNITS`` groups dealt in a fixed random order."""
+    """Resampling unit of every prompt, int64 [P]: itself, or one of ``MAX_UNITS`` groups dealt in a fixed order."""
     if prompts <= MAX_UNITS:
         return np.arange(prompts)
     return np.random.default_rng(0).permutation(prompts) % MAX_UNITS
 
 
 def sum_by(group: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
-    """Sums of the columns of ``values`` [R, K] over the rows of each group (int [R], below ``size``), float [size, K]."""
+    """Sums of the columns of ``values`` [R, K] over the rows of each group (int [R], < ``size``), float [size, K]."""
     return np.stack([np.bincount(group, weights=column, minlength=size) for column in values.T], axis=1)
 
 
 def resampled(sums, resamples: int = RESAMPLES, seed: int = 0) -> Iterator[np.ndarray]:
-    """Blocks of resampled totals, float [B, K], of ``sums`` [U, K] (dense or scipy.sparse); ``resamples`` rows in all."""
+    """Blocks of resampled totals, [B, K] each, of ``sums`` [U, K] (dense or scipy.sparse); ``resamples`` rows."""
     size, columns = sums.shape
     rng = np.random.default_rng(seed)
     block = int(np.clip(_BLOCK // max(size, columns), 1, resamples))
@@ -56,9 +56,7 @@ def resampled(sums, resamples: int = RESAMPLES, seed: int = 0) -> Iterator[np.nd
         yield np.asarray((sums.T @ weights.T).T)
 
 
-def estimate(
-    sums, formula: Callable[[np.ndarray], np.ndarray], resamples: int = RESAMPLES, seed: int = 0
-) -> Estimate:
+def estimate(sums, formula: Callable[[np.ndarray], np.ndarray], resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
     """``formula`` of the totals of ``sums`` [P, K], one row a prompt, with its bootstrap interval.
 
     ``formula`` maps totals [..., K] to numbers [...].  Quantile interval; resamples for which the formula has no value
@@ -71,7 +69,7 @@ def estimate(
 def bands(
     sums, formula: Callable[[np.ndarray], np.ndarray], resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Low, high and value, float [J] each, of a ``formula`` from totals [..., K] to J numbers [..., J]; see `estimate`."""
+    """Low, high and value, float [J] each, of a ``formula`` from totals [..., K] to [..., J]; see `estimate`."""
     with np.errstate(divide="ignore", invalid="ignore"):
         value = formula(np.asarray(sums.sum(axis=0)).reshape(1, -1))[0]
         if sums.shape[0] < 2:
@@ -103,7 +101,9 @@ def _grouped(sums):
     return member @ sums
 
 
-def wilson(successes: np.ndarray, trials: np.ndarray, design: np.ndarray | float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+def wilson(
+    successes: np.ndarray, trials: np.ndarray, design: np.ndarray | float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Wilson's 95 % interval of a share, trials divided by the design effect of clustering; NaN without trials.
 
     Source: Wilson (1927); division by the design effect after Kish, Survey Sampling (1965), section 8.2.
@@ -120,8 +120,8 @@ def wilson(successes: np.ndarray, trials: np.ndarray, design: np.ndarray | float
 def share_bands(successes: np.ndarray, trials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Bands, float [J] each, of the J shares successes / trials given per prompt, [P, J] each.
 
-    Wilson's interval with the clustered variance of a ratio (Cochran, Sampling Techniques, 1977, section 9A): unlike the
-    bootstrap it does not shrink to nothing where every trial seen succeeded.
+    Wilson's interval with the clustered variance of a ratio (Cochran, Sampling Techniques, 1977, chapter 9A): unlike
+    the bootstrap it does not shrink to nothing where every trial seen succeeded.
     """
     prompts = len(trials)
     hits, n = successes.sum(axis=0), trials.sum(axis=0)

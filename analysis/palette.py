@@ -1,7 +1,7 @@
-"""One look for each policy, family and signal, the same in every figure: safe for colour-blind readers and in grey print.
+"""One look for each policy, family and signal, the same in every figure, safe for colour-blind readers and grey print.
 
-Colours are seaborn's "colorblind" set.  A name keeps its colour wherever it appears; names that share one (variants of a
-policy in one figure) are told apart by dash and marker, so colour is never the only difference.
+Colours are seaborn's "colorblind" set.  A name keeps its colour wherever it appears; names that share one (variants of
+a policy in one figure) are told apart by dash and marker, so colour is never the only difference.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def style(name: str) -> Style:
 
 
 def styles(names: Iterable[str]) -> dict[str, Style]:
-    """The looks of several names in one figure: colours as in `style`, dashes and markers different where colours meet."""
+    """Looks of the names in one figure: colours as in `style`, dashes and markers different where colours meet."""
     chosen: dict[str, Style] = {}
     taken: dict[str, set[int]] = {}
     for name in sorted(set(names)):

@@ -1,8 +1,8 @@
 """Figures of the oracle SL: how long, how varied, where in the text, how likely to go on.
 
-Each ``plot_*(data, ax=None)`` draws into ``ax`` or a new figure and returns the axes; ``ax.figure`` is the figure, which
-`save` writes.  Everything is counted or binned first, so that a figure takes as long for ten million iterations as for
-one.  Intervals and bands are 95 %.
+Each ``plot_*(data, ax=None)`` draws into ``ax`` or a new figure and returns the axes; ``ax.figure`` is the figure,
+which `save` writes.  Everything is counted or binned first, so that a figure is as quick for ten million iterations
+as for one.  Intervals and bands are 95 %.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from analysis.distributions import Counts, Fit, kaplan_meier
+from analysis.distributions import Counts, Fit, fit_all, kaplan_meier
 from analysis.figures import axes_or_new, describe, legend, new_axes, save
 from analysis.palette import BLACK, BLUE, EDGE, GREY, INK, OBSERVED, Style, style, styles
 from analysis.plots_heatmap import plot_heatmap
@@ -25,8 +25,8 @@ from analysis.published import ORACLE_ANALYSIS, published_for
 from oracle.trace import Trace
 
 __all__ = [
-    "PANELS", "panel", "plot_calibration", "plot_hazard", "plot_heatmap", "plot_histogram", "plot_iterations", "plot_position",
-    "plot_roc", "plot_simulated_vs_measured", "plot_survival", "plot_variance", "save",
+    "PANELS", "panel", "plot_calibration", "plot_hazard", "plot_heatmap", "plot_histogram", "plot_iterations",
+    "plot_position", "plot_roc", "plot_simulated_vs_measured", "plot_survival", "plot_variance", "save",
 ]  # fmt: skip
 
 MOST_BARS = 40
@@ -41,7 +41,7 @@ def plot_histogram(
 ) -> Axes:
     """Shares of the oracle SL, a bar a value and one for all beyond, with the geometric distribution of the same mean.
 
-    ``data`` is a trace, or the SL of each iteration (whole numbers, int [n]) in ``convention``.  ``fits`` are laid over it.
+    ``data`` is a trace, or the SL of each iteration (whole numbers, int [n]) in ``convention``; ``fits`` go on top.
     """
     ax = axes_or_new(ax)
     values, sample = _values(data, convention)
@@ -185,8 +185,8 @@ def plot_hazard(data: Trace, ax: Axes | None = None, *, longest: int = 64, fits:
 def plot_survival(data: Trace, ax: Axes | None = None, *, fits: Sequence[Fit] = ()) -> Axes:
     """P(SL >= k) on a log scale: Kaplan-Meier (runs cut short by the end of the text counted rightly) and families."""
     ax = axes_or_new(ax)
-    runs = data.iterations()
-    found = kaplan_meier(Counts.from_samples(runs.accepted.to_numpy(), runs.censored.to_numpy()))
+    table = _table(data)
+    found = kaplan_meier(table)
     last = np.flatnonzero(found.survival > 0)[-1] + 1
     at = np.unique(np.linspace(0, last - 1, 600).astype(np.int64))  # a curve needs no more points than the eye
     k, survival = found.k[at], found.survival[at]
@@ -199,7 +199,7 @@ def plot_survival(data: Trace, ax: Axes | None = None, *, fits: Sequence[Fit] = 
         marker=marker,
         markersize=3,
         linewidth=1.4,
-        label=f"Kaplan-Meier ({_sample(data, len(runs))})",
+        label=f"Kaplan-Meier ({_sample(data, table.n)})",
     )
     looks = styles([fit.family for fit in fits])
     for fit in fits:
@@ -226,6 +226,16 @@ PANELS = {
     "roc": plot_roc,
 }
 
+FITTED = {"histogram": plot_histogram, "hazard": plot_hazard, "survival": plot_survival}
+LINES = 2  # families drawn beside the geometric one: more cannot be told apart
+
+
+def closest_fits(trace: Trace, with_geometric: bool = True) -> list[Fit]:
+    """The geometric fit of the oracle SL (if asked for) and the `LINES` other families with the least AIC."""
+    fits = fit_all(_table(trace))
+    others = sorted((fit for fit in fits[1:] if fit.status == "ok"), key=lambda fit: fit.aic)
+    return [*fits[:1], *others[:LINES]] if with_geometric else others[:LINES]
+
 
 def panel(traces: Mapping[str, Trace], kind: str) -> Figure:
     """One figure with a panel for each data set, by its name; ``kind`` is a key of `PANELS` or "variance".
@@ -242,6 +252,8 @@ def panel(traces: Mapping[str, Trace], kind: str) -> Figure:
     for (name, trace), ax in zip(traces.items(), axes, strict=False):
         if extra:
             plot_histogram(trace, ax, convention="detect")
+        elif kind in FITTED:
+            FITTED[kind](trace, ax, fits=closest_fits(trace, with_geometric=kind == "survival"))
         else:
             PANELS[kind](trace, ax)
         described, x, y = ax.get_title(loc="left"), ax.get_xlabel(), ax.get_ylabel()
@@ -268,12 +280,17 @@ def _values(data: Trace | ArrayLike, convention: str) -> tuple[np.ndarray, str]:
     return values.astype(np.int64), f"n = {len(values):,} iteration{'s' * (len(values) > 1)}"
 
 
+def _table(trace: Trace) -> Counts:
+    runs = trace.iterations()
+    return Counts.from_samples(runs.accepted.to_numpy(), runs.censored.to_numpy())
+
+
 def _sample(trace: Trace, iterations: int) -> str:
     return f"n = {iterations:,} iterations, {trace.prompts:,} prompt{'s' * (trace.prompts > 1)}"
 
 
 def _cap(values: np.ndarray) -> int:
-    """Last value with a bar of its own: all of them if they are few, else those of 99.5 % of the iterations, 40 at most."""
+    """Last value with a bar of its own: the largest if few lie beyond 99.5 % of the iterations, 40 at most."""
     largest = int(values.max())
     most = int(np.clip(np.quantile(values, 0.995, method="inverted_cdf"), 10, MOST_BARS))
     return max(largest, 2) if largest <= most + 2 else most

@@ -45,8 +45,8 @@ def plot_heatmap(data: Trace, tokens: Sequence[str], ax: Axes | None = None, *, 
     """The text of one prompt, each token shaded by the draft's confidence (dark = unsure), misses framed.
 
     ``tokens``: the text of each of the prompt's tokens, T strings.  Line breaks show as ↵, tabs as →, other control
-    characters and those that the font lacks as □.  Long texts are cut at 45 lines and the title says so.  Raises ValueError
-    for another number of strings or a prompt that the trace does not have.
+    characters and those that the font lacks as □.  Long texts are cut at 45 lines and the title says so.  Raises
+    ValueError for another number of strings or a prompt that the trace does not have.
     """
     if not 0 <= prompt < data.prompts:
         raise ValueError(f"prompt must be from 0 to {data.prompts - 1}, not {prompt}")
@@ -129,7 +129,7 @@ def _shade(ax: Axes, cells: Sequence[Cell], confidence: np.ndarray, agrees: np.n
 
 
 def _glyphs(cells: Sequence[Cell]) -> Path:
-    """All characters as one path in data coordinates: they fit their boxes at any size, and nothing is read as mathematics."""
+    """All characters as one path in data coordinates: they fit their boxes at any size, and no $ is mathematics."""
     paths = []
     for cell in cells:
         if cell.character.isspace():

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from analysis.bootstrap import Estimate
 from analysis.figures import axes_or_new, describe, legend
-from analysis.palette import GREY, INK, style, styles
+from analysis.palette import GREY, INK, styles
 from analysis.simulate import SimulationResult
 from oracle.trace import Trace
 
@@ -99,7 +99,8 @@ def plot_simulated_vs_measured(data: Sequence[Comparison], ax: Axes | None = Non
         off = point.simulated.value / point.measured.value - 1
         ax.errorbar(
             point.measured.value, point.simulated.value, xerr=_arms(point.measured), yerr=_arms(point.simulated),
-            color=look.color, marker=look.marker, markersize=5.5, linestyle="none", elinewidth=1, label=f"{point.policy} ({off:+.1%})",
+            color=look.color, marker=look.marker, markersize=5.5, linestyle="none", elinewidth=1,
+            label=_plain(f"{point.policy} ({off:+.1%})"),
         )  # fmt: skip
     if limits[0] < 1 < limits[1]:
         for line in (ax.axhline, ax.axvline):

@@ -59,7 +59,9 @@ def plot_calibration(
     ax.set_ylim(0, 1.02)
     shown = "exp(−entropy)" if signal == "entropy" else signal
     describe(
-        ax, f"Does {shown} tell the chance of acceptance?", f"{shown} of the draft\n({quality.count:,} positions: {positions})",
+        ax,
+        f"Does {shown} tell the chance of acceptance?",
+        f"{shown} of the draft\n({quality.count:,} positions: {positions})",
         "share accepted",
     )  # fmt: skip
     legend(ax)
@@ -94,7 +96,9 @@ def plot_roc(data: Trace, ax: Axes | None = None, *, at: np.ndarray | None = Non
     ax.set_ylim(0, 1.01)
     ax.set_aspect("equal")
     describe(
-        ax, "Signals as predictors of acceptance (AUC)", f"share of refused tokens let through\n({count:,} positions: {positions})",
+        ax,
+        "Signals as predictors of acceptance (AUC)",
+        f"share of refused tokens let through\n({count:,} positions: {positions})",
         "share of accepted tokens let through",
     )  # fmt: skip
     legend(ax, "lower right")

@@ -49,9 +49,7 @@ def hazard(trace: Trace, longest: int = 64) -> Curve:
     return Curve(x[known], share[known], low[known], high[known], trials[known].astype(np.int64))
 
 
-def profile(
-    trace: Trace, along: str = "iteration", bins: int = 20, resamples: int = RESAMPLES, seed: int = 0
-) -> Curve:
+def profile(trace: Trace, along: str = "iteration", bins: int = 20, resamples: int = RESAMPLES, seed: int = 0) -> Curve:
     """Mean accepted tokens of the oracle iterations that start in each of ``bins`` equal stretches of the text.
 
     ``along`` is "iteration" (index within the prompt, 0 = first, 1 = last; the one of the published figure) or

@@ -14,9 +14,9 @@ TEXT_PAIR = ("lmsys/vicuna-13b-v1.3", "double7/vicuna-68m")
 class OracleAnalysis:
     """One data set of the published oracle analysis: one A100, Transformers, greedy decoding.
 
-    ``mean`` and ``sd`` are of the oracle SL and behave like the ``detect`` convention (accepted + 1).  Speedups are over
-    plain target decoding.  ``draft_cost`` (in target steps) and ``acceptance`` were published for the same pairs by Timor et
-    al., arXiv 2405.14105.
+    ``mean`` and ``sd`` are of the oracle SL and behave like the ``detect`` convention (accepted + 1).  Speedups are
+    over plain target decoding.  ``draft_cost`` (in target steps) and ``acceptance`` were published for the same pairs
+    by Timor et al., arXiv 2405.14105.
     """
 
     data: str
@@ -55,16 +55,44 @@ def _speedups(heuristic: float, static_5: float, static_tuned: float, disco: flo
 
 ORACLE_ANALYSIS = {
     "MBPP": OracleAnalysis(
-        "MBPP", *CODE_PAIR, 18.0, 46.2, 23.21, _speedups(1.16, 1.46, 1.64, 1.84, 2.28), draft_cost=0.329, acceptance=0.90
+        "MBPP",
+        *CODE_PAIR,
+        18.0,
+        46.2,
+        23.21,
+        _speedups(1.16, 1.46, 1.64, 1.84, 2.28),
+        draft_cost=0.329,
+        acceptance=0.90,
     ),
     "HumanEval": OracleAnalysis(
-        "HumanEval", *CODE_PAIR, 14.7, 42.6, 23.46, _speedups(1.04, 1.63, 1.63, 1.84, 2.22), draft_cost=0.323, acceptance=0.93
+        "HumanEval",
+        *CODE_PAIR,
+        14.7,
+        42.6,
+        23.46,
+        _speedups(1.04, 1.63, 1.63, 1.84, 2.22),
+        draft_cost=0.323,
+        acceptance=0.93,
     ),
     "CNN-DM": OracleAnalysis(
-        "CNN-DM", *TEXT_PAIR, 3.2, 4.0, 38.29, _speedups(1.81, 1.94, 1.85, 2.15, 2.48), draft_cost=0.065, acceptance=0.63
+        "CNN-DM",
+        *TEXT_PAIR,
+        3.2,
+        4.0,
+        38.29,
+        _speedups(1.81, 1.94, 1.85, 2.15, 2.48),
+        draft_cost=0.065,
+        acceptance=0.63,
     ),
     "Alpaca": OracleAnalysis(
-        "Alpaca", *TEXT_PAIR, 2.4, 2.1, 47.67, _speedups(1.50, 2.00, 2.02, 2.12, 2.38), draft_cost=0.074, acceptance=0.58
+        "Alpaca",
+        *TEXT_PAIR,
+        2.4,
+        2.1,
+        47.67,
+        _speedups(1.50, 2.00, 2.02, 2.12, 2.38),
+        draft_cost=0.074,
+        acceptance=0.58,
     ),
 }
 

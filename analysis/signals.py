@@ -2,12 +2,13 @@
 
 A **score** is a signal turned so that more means "will be accepted" and so that it can be read as a probability:
 confidence and margin as they are, entropy H (nats) as exp(-H), the inverse of the perplexity, which equals the
-confidence of a draft that hesitates between equally likely tokens.  Scores are judged at positions of the target's text: at all
-of them (`EVERY`), or only at those that the drafter of a policy reaches (`reached`).
+confidence of a draft that hesitates between equally likely tokens.  Scores are judged at positions of the target's
+text: at all of them (`EVERY`), or only at those that the drafter of a policy reaches (`reached`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,8 +58,8 @@ def score(trace: Trace, signal: str) -> np.ndarray:
 def reached(trace: Trace, result) -> np.ndarray:
     """Positions where the drafter of a simulated policy stood on the target's own text, bool [N].
 
-    ``result`` has int arrays prompt, position, drafted and accepted, one row an iteration.  The drafter sees the tokens that
-    were accepted and the first refused one; what it drafts after that continues a text of its own.
+    ``result`` has int arrays prompt, position, drafted and accepted, one row an iteration.  The drafter sees the tokens
+    that were accepted and the first refused one; what it drafts after that continues a text of its own.
     """
     start = trace.offsets[result.prompt] + result.position
     seen = np.minimum(result.drafted, result.accepted + 1)
@@ -69,18 +70,25 @@ def reached(trace: Trace, result) -> np.ndarray:
 
 
 def signal_quality(
-    trace: Trace, at: np.ndarray | None = None, positions: str = EVERY, resamples: int = RESAMPLES, seed: int = 0
+    trace: Trace,
+    at: np.ndarray | None = None,
+    positions: str = EVERY,
+    names: Sequence[str] = SIGNALS,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
 ) -> list[SignalQuality]:
-    """All signals judged at the positions ``at`` (bool [N], None = all), which ``positions`` names in the result.
+    """Signals judged at the positions ``at`` (bool [N], None = all), which ``positions`` names in the result.
 
-    Raises ValueError when no position is left.
+    Raises ValueError for an unknown signal, or when no position is left.
     """
     keep = _kept(trace, at)
-    return [_quality(trace, signal, keep, positions, resamples, seed) for signal in SIGNALS]
+    return [_quality(trace, signal, keep, positions, resamples, seed) for signal in names]
 
 
-def reliability(trace: Trace, signal: str = "confidence", at: np.ndarray | None = None, bins: int = BINS) -> Reliability:
-    """Share of accepted tokens in ``bins`` equal stretches of the score, with bands widened by the clustering in prompts."""
+def reliability(
+    trace: Trace, signal: str = "confidence", at: np.ndarray | None = None, bins: int = BINS
+) -> Reliability:
+    """Share of accepted tokens in ``bins`` equal stretches of the score, bands widened by the clustering in prompts."""
     keep = _kept(trace, at)
     values, outcome = score(trace, signal)[keep], trace.agrees[keep]
     unit = units(trace.prompts)[trace.prompt_of[keep]]
@@ -118,8 +126,8 @@ def roc_curve(
 def auc(values: np.ndarray, outcome: np.ndarray, prompt: np.ndarray) -> Estimate:
     """Area under the ROC curve of ``values`` (float [n]) for ``outcome`` (bool [n]), clustered by ``prompt`` (int [n]).
 
-    Rank statistic of Mann and Whitney, ties counted half.  Interval: normal, with the variance of the placement values summed
-    by prompt (Obuchowski 1997), since resampling would sort the whole trace again a thousand times.
+    Rank statistic of Mann and Whitney, ties counted half.  Interval: normal, with the variance of the placement values
+    summed by prompt (Obuchowski 1997), since resampling would sort the whole trace again a thousand times.
     """
     return _area(values, stats.rankdata(values), outcome, prompt)
 
@@ -141,9 +149,7 @@ def _area(values: np.ndarray, ranks: np.ndarray, outcome: np.ndarray, prompt: np
     return Estimate(area, max(area - half, 0.0), min(area + half, 1.0))
 
 
-def _quality(
-    trace: Trace, signal: str, keep: np.ndarray, positions: str, resamples: int, seed: int
-) -> SignalQuality:
+def _quality(trace: Trace, signal: str, keep: np.ndarray, positions: str, resamples: int, seed: int) -> SignalQuality:
     values, outcome, prompt = score(trace, signal)[keep], trace.agrees[keep], trace.prompt_of[keep]
     ranks = stats.rankdata(values)
     area = _area(values, ranks, outcome, prompt)

@@ -1,6 +1,6 @@
 """What the oracle's lookahead looks like over a trace: its size, its spread, and what the spread is made of.
 
-All intervals come from the bootstrap over prompts (see `analysis.bootstrap`).  SL is named by its convention: `accepted`
+All intervals come from the bootstrap over prompts (`analysis.bootstrap`).  SL is named by its convention: `accepted`
 counts the tokens accepted (from 0), `detect` the draft passes made, the one that disagrees included (accepted + 1).
 Censored iterations (cut short by the end of the text: the last one of every text) count at their observed length, as in
 published tables; `censoring` says how much they matter and `acceptance_rate` corrects for them.
@@ -65,8 +65,8 @@ class Averages:
 class Heterogeneity:
     """Where the variance of the oracle SL lies.
 
-    ``icc``: share of the variance that lies between prompts (one-way ANOVA estimator for unequal sizes, Donner 1986; may
-    come out below 0).  ``design_effect``: factor by which correlation within prompts inflates the variance of the mean,
+    ``icc``: share of the variance that lies between prompts (one-way ANOVA estimator for unequal sizes, Donner 1986;
+    may come out below 0).  ``design_effect``: factor by which correlation within prompts inflates the mean's variance,
     1 + (m - 1) icc, where m is the mean prompt size weighted by size (Kish).  ``lag1``: correlation of neighbouring
     iterations of a prompt around the prompt's mean, corrected for the bias that estimating that mean brings.
     """
@@ -163,8 +163,8 @@ def _as_detect(summary: Summary) -> Summary:
 def iid_dispersion(lengths: np.ndarray, rate: float) -> float:
     """Dispersion of the oracle SL expected when every token is accepted with probability ``rate``, texts being finite.
 
-    ``lengths`` int [P] are the texts' lengths in tokens.  Below 1 because the end of a text cuts its last run short.  An
-    iteration starts at a text's first token, and after every disagreement (probability 1 - rate each); it either meets
+    ``lengths`` int [P] are the texts' lengths in tokens.  Below 1 because the end of a text cuts its last run short.
+    An iteration starts at a text's first token, and after every disagreement (probability 1 - rate); it either meets
     a disagreement before the last token or is cut short there.  NaN where ``rate`` is 0 or 1.
     """
     if not 0 < rate < 1:
@@ -257,12 +257,12 @@ def _design_effect(s: np.ndarray) -> np.ndarray:
 
 
 def _lag1(s: np.ndarray) -> np.ndarray:
-    # Under independence E(products) = -variance * (n - 1) / n in each prompt, because the prompt's own mean was taken off.
+    # Under independence E(products) = -variance * (n - 1) / n in each prompt: its own mean was taken off.
     return s[..., 6] / s[..., 5] + s[..., 7] / (s[..., 1] - s[..., 0])
 
 
 def plain(value: object) -> object:
-    """``value`` (a dataclass of this package) as dicts, lists, numbers and text for JSON; None for what is not finite."""
+    """``value`` (a dataclass of this package) as dicts, lists, numbers and text for JSON; None for non-finite ones."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):

@@ -58,8 +58,8 @@ def verdict(
 ) -> Verdict:
     """The verdict on one trace.
 
-    ``geometric_p`` is the goodness-of-fit p-value of the geometric distribution (NaN = not tested); ``signals`` the quality of
-    each recorded signal at the positions that matter to the reader.
+    ``geometric_p`` is the goodness-of-fit p-value of the geometric distribution (NaN = not tested); ``signals`` the
+    quality of each recorded signal at the positions that matter to the reader.
     """
     rejected, on_iid = _iid(description, geometric_p)
     large, on_gap = _gap(gap)
@@ -76,7 +76,10 @@ def _iid(description: Description, p: float) -> tuple[bool | None, str]:
     by_fit = None if math.isnan(p) else p < SIGNIFICANCE
     by_spread = None if math.isnan(excess.low) else not excess.low <= 1 <= excess.high
     if by_fit is None and by_spread is None:
-        return None, "Whether acceptance is i.i.d. cannot be told from this trace: it is too small for a test; collect more prompts."
+        return (
+            None,
+            "Whether acceptance is i.i.d. cannot be told: the trace is too small for a test; collect more prompts.",
+        )
     tested = "" if by_fit is None else f" (goodness of fit of the geometric distribution: p = {p:.3g})"
     spread = (
         f"the oracle SL varies {excess} times as much as i.i.d. acceptance at this rate, {rate}, "
@@ -95,7 +98,10 @@ def _caveats(description: Description) -> list[str]:
     if longest > 0.1:
         notes.append(f"The longest 1% of iterations bring {longest:.0%} of all accepted tokens.")
     if cut > 0.1:
-        notes.append(f"The end of the text cut short the iterations that hold {cut:.0%} of the accepted tokens; longer texts would tell more.")
+        notes.append(
+            f"The end of the text cut short the iterations that hold {cut:.0%} of the accepted tokens; "
+            "longer texts would tell more."
+        )
     if description.loops:
         count = f"{len(description.loops)} of {found.accepted.prompts} texts end in a loop"
         rest = "nothing is left without them" if without is None else (
@@ -126,7 +132,10 @@ def _prompts(description: Description, gap: Gap | None) -> tuple[str | None, str
     lag = description.everything.heterogeneity.lag1
     if math.isnan(icc.value) or math.isnan(icc.low):
         return None, "How much of the variation lies between prompts cannot be told from one prompt; collect more."
-    share = f"{max(icc.value, 0):.0%} of the variance of the oracle SL lies between prompts (intra-class correlation {icc}, design effect {design})"
+    share = (
+        f"{max(icc.value, 0):.0%} of the variance of the oracle SL lies between prompts "
+        f"(intra-class correlation {icc}, design effect {design})"
+    )
     if icc.value >= MUCH_BETWEEN and icc.low > 0:
         grade, words = "much", f"{share}, enough to set the lookahead once per prompt"
     elif icc.value >= SOME_BETWEEN and icc.low > 0:
@@ -135,21 +144,27 @@ def _prompts(description: Description, gap: Gap | None) -> tuple[str | None, str
         grade, words = "little", f"Only {share}: prompts are alike, iterations differ"
     near = f"; neighbouring iterations of a prompt correlate by {lag}"
     if gap is not None and gap.per_prompt is not None:
-        words = f"{words}; the best constant of each prompt, known beforehand, would add {_percent(gap.per_prompt)} to the best one for all"
+        added = _percent(gap.per_prompt)
+        words = (
+            f"{words}; the best constant of each prompt, known beforehand, would add {added} to the best one for all"
+        )
     return grade, f"{words}{near}."
 
 
 def _signals(signals: Sequence[SignalQuality]) -> tuple[str | None, str]:
     known = [signal for signal in signals if not math.isnan(signal.auc.value)]
     if not known:
-        return None, "No recorded signal could be judged: the draft was always right or always wrong." if signals else ""
+        return (
+            None,
+            "No recorded signal could be judged: the draft was always right or always wrong." if signals else "",
+        )
     best = max(known, key=lambda signal: signal.auc.value)
     # A signal whose interval includes a coin's 0.5 foretells nothing, whatever its value.
     coin = best.auc.low <= 0.5
     grade = "hardly" if coin or best.auc.value < SOME_SIGNAL else "partly" if best.auc.value < GOOD_SIGNAL else "well"
     return grade, (
-        f"Acceptance is {grade} foretold by the recorded signals: the best is {best.signal}, with an AUC of {best.auc} at "
-        f"{best.count:,} positions ({best.positions}; 0.5 is a coin, 1 is perfect)."
+        f"Acceptance is {grade} foretold by the recorded signals: the best is {best.signal}, with an AUC of {best.auc} "
+        f"at {best.count:,} positions ({best.positions}; 0.5 is a coin, 1 is perfect)."
     )
 
 

@@ -28,9 +28,10 @@ def record(agrees, name="a", sure=None):
     signal = (np.linspace(0.05, 0.95, size) if sure is None else np.array(sure)).astype(np.float32)
     over = [np.arange(4, dtype=np.float32) / 8] * len(misses)
     return Record(
-        id=name, index=0, finish="length", max_new_tokens=size, prompt_tokens=np.array([7], np.int32), target_tokens=target,
-        draft_tokens=np.where(agrees, target, 99_999).astype(np.int32), confidence=signal, entropy=-np.log(signal), margin=signal,
-        target_margin=signal, overrun_position=misses, overrun_tokens=[np.arange(5, 9, dtype=np.int32)] * len(misses),
+        id=name, index=0, finish="length", max_new_tokens=size, prompt_tokens=np.array([7], np.int32),
+        target_tokens=target, draft_tokens=np.where(agrees, target, 99_999).astype(np.int32),
+        confidence=signal, entropy=-np.log(signal), margin=signal, target_margin=signal,
+        overrun_position=misses, overrun_tokens=[np.arange(5, 9, dtype=np.int32)] * len(misses),
         overrun_confidence=over, overrun_entropy=over, overrun_margin=over,
     )  # fmt: skip
 
@@ -123,6 +124,8 @@ def test_families_are_drawn_where_they_say():
     geometric = next(line for line in survival.lines if line.get_label() == "geometric")
     assert geometric.get_ydata()[1] == pytest.approx(fits[0].parameters["acceptance"].value)
     assert "beta-geometric" in legend_text(plots.plot_hazard(trace, fits=fits))
+    shown = plots.closest_fits(trace)
+    assert shown[0].family == "geometric" and len(shown) <= 3 and all(fit.status == "ok" for fit in shown[1:])
 
 
 def test_iterations_count_the_passes():
@@ -189,7 +192,7 @@ def test_comparison_says_how_far_off():
         plots.plot_simulated_vs_measured([])
 
 
-@pytest.mark.parametrize("kind", [*plots.PANELS, "variance"])
+@pytest.mark.parametrize("kind", ["histogram", "calibration", "variance"])
 def test_panel_has_one_axes_a_data_set(kind):
     figure = plots.panel({"mbpp": make_trace(seed=1), "alpaca": make_trace(seed=2)}, kind)
     titles = [ax.get_title(loc="left") for ax in figure.axes]

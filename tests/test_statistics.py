@@ -453,7 +453,13 @@ def test_verdict_warns_of_tails_cuts_and_loops():
 
 @pytest.mark.parametrize(
     ("name", "data"),
-    [("mbpp", "MBPP"), ("tatsu-lab/alpaca", "Alpaca"), ("abisee/cnn_dailymail", "CNN-DM"), ("openai_humaneval", "HumanEval"), ("c4", None)],
+    [
+        ("mbpp", "MBPP"),
+        ("tatsu-lab/alpaca", "Alpaca"),
+        ("abisee/cnn_dailymail", "CNN-DM"),
+        ("openai_humaneval", "HumanEval"),
+        ("c4", None),
+    ],
 )
 def test_published_numbers_are_found_by_name(name, data):
     found = published_for(name)
