@@ -22,7 +22,7 @@ def demo(
 ) -> None:
     """Collect with the embedded pair, simulate, plot: the whole path in under two minutes."""
     import oracle
-    from analysis.plots import histogram_panel, save
+    from analysis.plots import panel, save
     from analysis.simulate import simulate
 
     pair = opt.load_pair("demo", None, None, "auto", None, None)
@@ -36,7 +36,7 @@ def demo(
         traces[name] = oracle.Trace.load(out / name)
         show_results([simulate(traces[name], text, prices) for text in opt.DEFAULT_POLICIES], opt.describe(traces[name]))
     picture = out / "histogram.png"
-    save(histogram_panel(list(traces.values()), list(traces)), picture)
+    save(panel(traces, "histogram"), picture)
     typer.echo(f"Picture: {picture}")
     typer.echo(
         "Next, with a real pair:\n"
