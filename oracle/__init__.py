@@ -1,8 +1,9 @@
 """Records what a draft model would propose at every position of a target model's text, for exact replay."""
 
 from oracle.collect import collect
+from oracle.measure import measure
 from oracle.pairs import Pair, load_pair
 from oracle.prompts import load_prompts
 from oracle.trace import Trace
 
-__all__ = ["Pair", "Trace", "collect", "load_pair", "load_prompts"]
+__all__ = ["Pair", "Trace", "collect", "load_pair", "load_prompts", "measure"]
