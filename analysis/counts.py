@@ -12,7 +12,10 @@ MAX_LENGTH = 10_000_000  # a table has an entry for each length up to the larges
 
 @dataclass(frozen=True)
 class Counts:
-    """How often each length was seen. ``events[k]``: runs that ended at k; ``censored[k]``: runs cut short, known to be >= k."""
+    """How often each length was seen.
+
+    ``events[k]`` counts the runs that ended at k, ``censored[k]`` the runs cut short, of which only SL >= k is known.
+    """
 
     events: NDArray[np.int64]  # [K + 1]
     censored: NDArray[np.int64]  # [K + 1]
@@ -24,7 +27,9 @@ class Counts:
                 raise ValueError(f"{name} must be a one-dimensional array of whole numbers >= 0, not {table!r}")
             object.__setattr__(self, name, table.astype(np.int64))
         if self.events.size != self.censored.size:
-            raise ValueError(f"events has {self.events.size} entries and censored {self.censored.size}; give one each per length")
+            raise ValueError(
+                f"events has {self.events.size} entries and censored {self.censored.size}; give one each per length"
+            )
 
     @classmethod
     def from_samples(cls, values: ArrayLike, censored: ArrayLike | None = None) -> Counts:
@@ -34,10 +39,16 @@ class Counts:
         if values.dtype.kind not in "iuf":
             raise ValueError(f"accepted lengths must be numbers, not of type {values.dtype}")
         if values.ndim != 1 or cut.shape != values.shape:
-            raise ValueError(f"values and censored must be one-dimensional and equally long, not {values.shape} and {cut.shape}")
-        bad = values[~((values >= 0) & (values <= MAX_LENGTH) & (values == np.floor(values)))] if values.size else values
+            raise ValueError(
+                f"values and censored must be one-dimensional and equally long, not {values.shape} and {cut.shape}"
+            )
+        bad = (
+            values[~((values >= 0) & (values <= MAX_LENGTH) & (values == np.floor(values)))] if values.size else values
+        )
         if bad.size:
-            raise ValueError(f"accepted length {bad[0]} is not a whole number from 0 to {MAX_LENGTH:,}; check the values that you count")
+            raise ValueError(
+                f"accepted length {bad[0]} is not a whole number from 0 to {MAX_LENGTH:,}; check what you count"
+            )
         whole = values.astype(np.int64)
         size = int(whole.max(initial=-1)) + 1
         return cls(np.bincount(whole[~cut], minlength=size), np.bincount(whole[cut], minlength=size))

@@ -1,7 +1,7 @@
 """Fits distributions to accepted lengths: right-censored maximum likelihood, intervals, AIC and BIC, goodness of fit.
 
-Lengths are in the ``accepted`` convention (support from 0); the ``detect`` convention is the same data plus 1. A run that the
-end of the text cut short at c contributes P(SL >= c). Everything here is written once for all families.
+Lengths are in the ``accepted`` convention (support from 0); the ``detect`` convention is the same data plus 1. A run
+that the end of the text cut short at c contributes P(SL >= c). Everything here is written once for all families.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ __all__ = [
 class Fit:
     """One family at its maximum likelihood.
 
-    ``status`` is ``ok``, or says what is special: ``boundary: ...`` (the best member of the family lies on its edge, where
-    a smaller family does as well), ``degenerate: ...`` (the data do not determine this family; shown at its geometric
-    case) or ``no data`` (no parameters; mean, sd and criteria are nan). An infinite mean or sd is real (the fitted tail is that heavy, or
-    no rejection was seen) and ``note`` says so. An interval end of inf means that the data set no limit.
+    ``status`` is ``ok``, or says what is special: ``boundary: ...`` (the best member of the family lies on its edge,
+    where a smaller family does as well), ``degenerate: ...`` (the data do not determine this family; shown at its
+    geometric case) or ``no data`` (no parameters; mean, sd and criteria are nan). An infinite mean or sd is real (the
+    fitted tail is that heavy, or no rejection was seen) and ``note`` says so. An interval end of inf means that the
+    data set no limit.
     ``delta_aic`` is set by :func:`fit_all`, 0 otherwise.
     """
 
@@ -93,7 +94,9 @@ class Fit:
 
 
 def fit(counts: Counts, family: str) -> Fit:
-    """Maximum-likelihood fit of one family, see :class:`Fit`. Unknown families raise ValueError; an empty table does not.
+    """Maximum-likelihood fit of one family, see :class:`Fit`.
+
+    An unknown family raises ValueError; a table without information does not, its fit says ``no data``.
 
     Intervals: normal on the log or logit scale from the observed information where the likelihood is well rounded,
     profile likelihood otherwise.
@@ -123,7 +126,10 @@ def fit_all(counts: Counts, families: Iterable[str] = FAMILIES) -> list[Fit]:
 
 
 def best(fits: Sequence[Fit]) -> Fit | None:
-    """Smallest AIC among the fits that are ``ok``: one on its boundary owes its likelihood to a smaller family. None if none is."""
+    """Smallest AIC among the fits that are ``ok``, or None if none is.
+
+    A fit on its boundary owes its likelihood to a smaller family, so it is no ordinary winner.
+    """
     return min((each for each in fits if each.status == "ok"), key=lambda each: each.aic, default=None)
 
 
@@ -137,7 +143,13 @@ def _fit(counts: Counts, model: Family, found: tuple[float, list[Estimate], str]
     log_likelihood, estimates, status = found
     mean, variance = model.moments([estimate.value for estimate in estimates])
     penalised = [price * len(estimates) - 2 * log_likelihood for price in (2, math.log(counts.n))]
-    note = "the fitted mean is infinite" if math.isinf(mean) else "the fitted sd is infinite" if math.isinf(variance) else ""
+    note = (
+        "the fitted mean is infinite"
+        if math.isinf(mean)
+        else "the fitted sd is infinite"
+        if math.isinf(variance)
+        else ""
+    )
     names = [parameter.name for parameter in model.parameters]
     return Fit(
         model.name, dict(zip(names, estimates, strict=True)), log_likelihood, *penalised, mean, math.sqrt(variance),

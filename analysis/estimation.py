@@ -1,4 +1,4 @@
-"""Right-censored maximum likelihood of one family on one table: the estimate, what is special about it, and its intervals."""
+"""Right-censored maximum likelihood of one family on one table: the estimate, its status and its intervals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from analysis.counts import Counts
-from analysis.families import FAMILIES, Family, Parameter, Theta
+from analysis.families import Family, Parameter, Theta
 from analysis.likelihood import HALF_CHI2_95, NORMAL_975, Maximum, climb, maximise, profile_interval, standard_errors
 
 EARNS_NOTHING = 1e-4  # log-likelihood that an extra parameter must gain before the smaller family is left
@@ -29,8 +29,8 @@ class Estimate(NamedTuple):
 def undetermined(counts: Counts) -> tuple[str, Estimate]:
     """Why a two-parameter family has no estimate here ('' if it has), and the geometric acceptance in closed form.
 
-    For the geometric family the likelihood is S log a + U log(1 - a), S accepted tokens and U uncensored runs; with S or U
-    equal to 0 its maximum is on the edge and the interval is where it falls by half a chi-square quantile.
+    For the geometric family the likelihood is S log a + U log(1 - a), S accepted tokens and U uncensored runs; with S
+    or U equal to 0 its maximum is on the edge and the interval is where it falls by half a chi-square quantile.
     """
     accepted, ended = counts.accepted, int(counts.events.sum())
     if accepted + ended == 0:
@@ -61,11 +61,15 @@ def log_likelihood_of(counts: Counts, model: Family) -> Callable[[Theta], float]
 def _to_free(theta: Theta, parameters: Sequence[Parameter]) -> NDArray[np.float64]:
     """Natural parameters on the scale where they are searched: logit of a share, log of a positive number."""
     clipped = [min(max(value, p.low), p.high) for value, p in zip(theta, parameters, strict=True)]
-    return np.array([special.logit(v) if p.kind == "share" else math.log(v) for v, p in zip(clipped, parameters, strict=True)])
+    return np.array(
+        [special.logit(v) if p.kind == "share" else math.log(v) for v, p in zip(clipped, parameters, strict=True)]
+    )
 
 
 def _to_natural(free: Sequence[float], parameters: Sequence[Parameter]) -> tuple[float, ...]:
-    return tuple(float(special.expit(u)) if p.kind == "share" else math.exp(u) for u, p in zip(free, parameters, strict=True))
+    return tuple(
+        float(special.expit(u)) if p.kind == "share" else math.exp(u) for u, p in zip(free, parameters, strict=True)
+    )
 
 
 def _box(parameters: Sequence[Parameter]) -> list[tuple[float, float]]:
@@ -94,7 +98,7 @@ def estimate(counts: Counts, model: Family) -> tuple[float, tuple[float, ...], s
 
 
 def reestimate(counts: Counts, model: Family, near: Theta) -> tuple[float, ...]:
-    """Natural parameters at the maximum close to ``near``: the quick way for samples that resemble one already fitted."""
+    """Natural parameters at the maximum close to ``near``: quick, for samples that resemble one already fitted."""
     reason, acceptance = undetermined(counts)
     if reason or model.name == "geometric":
         return model.at_geometric(acceptance.value)
@@ -112,14 +116,14 @@ def reestimate(counts: Counts, model: Family, near: Theta) -> tuple[float, ...]:
 
 
 def _geometric_start(counts: Counts) -> tuple[float, float]:
-    """Geometric estimate of acceptance, and the Kaplan-Meier share of runs that accept something, both inside (0, 1)."""
+    """Geometric estimate of acceptance and the Kaplan-Meier share of runs that accept something, both in (0, 1)."""
     accepted, ended = counts.accepted, int(counts.events.sum())
     known = counts.n - int(counts.censored[0])
     return accepted / (accepted + ended), min(max(1 - counts.events[0] / known, 1e-6), 1 - 1e-6)
 
 
 def _settle(free: Callable, at: NDArray[np.float64], parameters: Sequence[Parameter]) -> tuple[tuple[float, ...], str]:
-    """Natural parameters and status; a parameter that may as well sit at the end of its range is put there and named."""
+    """Natural parameters and status; a parameter that does as well at the end of its range is put there and named."""
     peak, theta, edges = free(at), list(_to_natural(at, parameters)), []
     at = at.copy()
     for i, (ends, parameter) in enumerate(zip(_box(parameters), parameters, strict=True)):
@@ -132,7 +136,7 @@ def _settle(free: Callable, at: NDArray[np.float64], parameters: Sequence[Parame
 
 
 def intervals(counts: Counts, model: Family, theta: Theta, status: str) -> list[Estimate]:
-    """95 % intervals of the natural parameters: normal on the free scale where that is a fair picture, else profile likelihood."""
+    """95 % intervals: normal on the free scale where that is a fair picture, profile likelihood elsewhere."""
     limit = model.limit
     if limit is not None and status == f"boundary: {limit.label}":
         return _limit_intervals(counts, model, theta)
@@ -150,11 +154,14 @@ def intervals(counts: Counts, model: Family, theta: Theta, status: str) -> list[
 
 def _open(free: NDArray[np.float64], box: Sequence[tuple[float, float]]) -> list[float]:
     """An interval end at the end of the search range stands for the end of the parameter's own range."""
-    return [-math.inf if u <= low + 1e-9 else math.inf if u >= high - 1e-9 else u for u, (low, high) in zip(free, box, strict=True)]
+    return [
+        -math.inf if u <= low + 1e-9 else math.inf if u >= high - 1e-9 else u
+        for u, (low, high) in zip(free, box, strict=True)
+    ]
 
 
 def _limit_intervals(counts: Counts, model: Family, theta: Theta) -> list[Estimate]:
-    """The smaller family's intervals; the vanishing parameter gets a profile upper end, an unidentified one its whole range."""
+    """The smaller family's intervals; the vanishing parameter's upper end by profile; all values where unidentified."""
     limit = model.limit
     smaller_value, smaller_theta, smaller_status = estimate(counts, limit.family)
     smaller = intervals(counts, limit.family, smaller_theta, smaller_status)

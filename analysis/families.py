@@ -4,7 +4,8 @@ Support starts at 0. *Survival* always means ``S(k) = P(SL >= k)``, so ``S(0) = 
 censored at k contributes to a likelihood. Likelihoods, intervals and tests live in :mod:`analysis.distributions`.
 
 Every function takes ``theta``, the natural parameters in the order of ``Family.parameters``, boundary values included
-(dispersion 0 is the Poisson distribution, heterogeneity 0 the geometric one), and ``k``, an array of whole numbers >= 0.
+(dispersion 0 is the Poisson distribution, heterogeneity 0 the geometric one), and ``k``, an array of whole
+numbers from 0. The logarithm of an impossible length is -inf; callers silence numpy's remark about it.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from analysis.series import DENSE, cumulative, log1mexp, log_ratio
 Array = NDArray[np.float64]
 Theta = Sequence[float]
 
+
 class Parameter(NamedTuple):
-    """One natural parameter. A ``share`` lies in [0, 1], a ``positive`` in [0, inf); ``low`` and ``high`` bound the search."""
+    """One natural parameter: a ``share`` in [0, 1] or ``positive`` in [0, inf); ``low``, ``high`` bound the search."""
 
     name: str
     meaning: str
@@ -40,8 +42,8 @@ def _share(name: str, meaning: str) -> Parameter:
 class Limit(NamedTuple):
     """The smaller family that a family turns into at the edge of its parameter space.
 
-    ``embed`` maps the smaller family's parameters to the larger one's; ``vanishing`` is the index of the parameter that is
-    0 there, or None where the larger family is not identified (a mixture of two equal components).
+    ``embed`` maps the smaller family's parameters to the larger one's; ``vanishing`` is the index of the parameter that
+    is 0 there, or None where the larger family is not identified (a mixture of two equal components).
     """
 
     label: str
@@ -209,7 +211,9 @@ class BetaGeometric(Family):
     name = "beta-geometric"
     parameters = (
         _share("acceptance", "mean over iterations of the acceptance probability, alpha / (alpha + beta)"),
-        Parameter("heterogeneity", "1 / (alpha + beta); 0 when every iteration has the same acceptance", "positive", 1e-9, 1e4),
+        Parameter(
+            "heterogeneity", "1 / (alpha + beta); 0 when every iteration has the same acceptance", "positive", 1e-9, 1e4
+        ),
     )
     limit = Limit("no heterogeneity", Geometric(), lambda theta: (theta[0], 0.0), 1)
 
@@ -237,12 +241,14 @@ class BetaGeometric(Family):
 
 
 class NegativeBinomial(Family):
-    """Mean m, variance m + phi m^2. phi = 0 is Poisson, phi = 1 geometric; size r = 1 / phi, q = phi m / (1 + phi m)."""
+    """Mean m, variance m + phi m^2; phi = 0 is Poisson, 1 geometric. Size r = 1 / phi, q = phi m / (1 + phi m)."""
 
     name = "negative-binomial"
     parameters = (
         Parameter("mean", "mean accepted length", "positive", 1e-12, 1e9),
-        Parameter("dispersion", "phi in variance = mean + phi mean^2; 0 is Poisson, 1 is geometric", "positive", 1e-9, 1e6),
+        Parameter(
+            "dispersion", "phi in variance = mean + phi mean^2; 0 is Poisson, 1 is geometric", "positive", 1e-9, 1e6
+        ),
     )
     limit = Limit("Poisson limit", Poisson(), lambda theta: (theta[0], 0.0), 1)
 
@@ -277,12 +283,20 @@ class NegativeBinomial(Family):
 
 
 class DiscreteWeibull(Family):
-    """S(k) = q^(k^b) (Nakagawa & Osaki 1975), written as exp(-(k / scale)^b), which stays exact for q close to 0 or 1."""
+    """S(k) = q^(k^b) (Nakagawa & Osaki 1975) written as exp(-(k / scale)^b), which stays exact for q near 0 or 1."""
 
     name = "discrete-weibull"
     parameters = (
-        Parameter("scale", "length that a share 1/e of the runs reaches; q = P(SL >= 1) = exp(-scale^-shape)", "positive", 1e-9, 1e9),
-        Parameter("shape", "b: below 1 acceptance rises along a run, 1 is geometric, above 1 it falls", "positive", 0.02, 50.0),
+        Parameter(
+            "scale",
+            "length that a share 1/e of the runs reaches; q = P(SL >= 1) = exp(-scale^-shape)",
+            "positive",
+            1e-9,
+            1e9,
+        ),
+        Parameter(
+            "shape", "b: below 1 acceptance rises along a run, 1 is geometric, above 1 it falls", "positive", 0.02, 50.0
+        ),
     )
 
     def log_pmf(self, theta, k):
@@ -299,6 +313,8 @@ class DiscreteWeibull(Family):
     def log_survival(self, theta, k):
         scale, shape = theta
         k = np.asarray(k, float)
+        if scale == 0:
+            return np.where(k == 0, 0.0, -math.inf)
         return -np.where(k == 0, 0.0, np.exp(np.minimum(shape * (np.log(np.maximum(k, 1.0)) - np.log(scale)), 700.0)))
 
     def moments(self, theta):
@@ -349,7 +365,7 @@ def _nb_shares(m: float, phi: float) -> tuple[float, float]:
 
 
 def _nb_tail_over_pmf(w: float, phi: float, k: Array) -> Array:
-    """S(k) / P(SL = k): the continued fraction of the incomplete beta function (DLMF 8.17.22), written so that phi may be 0."""
+    """S(k) / P(SL = k): the incomplete beta function's continued fraction (DLMF 8.17.22), also for phi = 0."""
 
     def coefficient(i: int) -> Array:
         m = i // 2
@@ -364,7 +380,7 @@ def _nb_tail_over_pmf(w: float, phi: float, k: Array) -> Array:
 
 
 def _mixed_moments(components: list[tuple[float, float]]) -> tuple[float, float]:
-    """Mean and variance of a mixture of geometric distributions given as (weight, acceptance); missing weight sits at 0."""
+    """Mean and variance of geometric distributions mixed as (weight, acceptance); missing weight sits at 0."""
     present = [(weight, a) for weight, a in components if weight > 0]
     if any(a >= 1 for _, a in present):
         return math.inf, math.inf

@@ -23,7 +23,10 @@ POOLED = 5.0  # smallest expected count of a cell of Pearson's statistic
 
 @dataclass(frozen=True)
 class GoodnessOfFit:
-    """Pearson's chi-square over pooled ``cells`` and its bootstrap ``p``; where ``status`` is not 'ok', p is nan and it says why."""
+    """Pearson's chi-square over pooled ``cells`` and its bootstrap ``p``.
+
+    Where ``status`` is not 'ok' the fit could not be tested: p is nan and the status says why.
+    """
 
     statistic: float
     cells: int
@@ -34,22 +37,29 @@ class GoodnessOfFit:
 def goodness_of_fit(counts: Counts, fit: Fit, draws: int = 200, seed: int = 0) -> GoodnessOfFit:
     """Parametric bootstrap: is the data's distance from the fitted family larger than that of samples of the family?
 
-    Each draw has as many runs, from the fitted family, cut short by the censoring positions of the data (Kaplan-Meier of
-    the censoring distribution, independent of the lengths). The family is refitted to each draw and the chi-square
+    Each draw has as many runs, from the fitted family, cut short by the censoring positions of the data (Kaplan-Meier
+    of the censoring distribution, independent of the lengths). The family is refitted to each draw and the chi-square
     is taken over cells of neighbouring lengths with an expected count of at least 5, ended and cut runs apart.
     p = (1 + number of draws at least as far) / (draws + 1).
     """
     if draws < 1:
         raise ValueError(f"draws must be at least 1, not {draws}; 200 resolves a p-value of 0.05 well enough")
-    if fit.status == "no data" or fit.status.startswith("degenerate") or not 0 < counts.accepted or not counts.events.any():
+    if (
+        fit.status == "no data"
+        or fit.status.startswith("degenerate")
+        or not 0 < counts.accepted
+        or not counts.events.any()
+    ):
         return GoodnessOfFit(0.0, 0, math.nan, f"not tested: {fit.status}")
     model = FAMILIES[fit.family]
     limit = _longest_cell(counts, fit)
     seen = counts.cut_at(limit)
     theta = fit.theta if seen is counts else reestimate(seen, model, fit.theta)
-    statistic, cells = _chi_square(seen, model, theta)
+    statistic, cells = _chi_square(seen, model, theta, limit)
     if cells <= len(theta) + 1:
-        return GoodnessOfFit(statistic, cells, math.nan, f"not tested: {cells} cells are too few for {len(theta)} parameters")
+        return GoodnessOfFit(
+            statistic, cells, math.nan, f"not tested: {cells} cells are too few for {len(theta)} parameters"
+        )
     chances = _cell_chances(model, theta, censoring_hazard(seen), limit)
     rng = np.random.default_rng(seed)
     further = sum(_redraw(chances, counts.n, model, theta, rng) >= statistic for _ in range(draws))
@@ -81,21 +91,29 @@ def _redraw(chances: NDArray[np.float64], n: int, model: Family, theta: Theta, r
     """The statistic of one sample of the fitted family, refitted."""
     table = rng.multinomial(n, chances.ravel() / chances.sum()).reshape(chances.shape)
     drawn = Counts(table[0], table[1])
-    return _chi_square(drawn, model, reestimate(drawn, model, theta))[0]
+    return _chi_square(drawn, model, reestimate(drawn, model, theta), table.shape[1] - 1)[0]
 
 
-def _chi_square(counts: Counts, model: Family, theta: Theta) -> tuple[float, int]:
-    """Pearson's statistic and its number of cells."""
-    limit = counts.events.size
-    chances = _cell_chances(model, theta, censoring_hazard(counts), limit) * counts.n
-    statistic, cells = 0.0, 0
-    for expected, observed in zip(chances, (counts.events, counts.censored), strict=True):
-        starts = _pool(expected)
-        wanted = np.add.reduceat(expected, starts)
-        seen = np.add.reduceat(np.append(observed, 0), starts)
-        statistic += float(np.sum((seen - wanted) ** 2 / np.maximum(wanted, 1e-300))) if wanted.sum() > 0 else 0.0
-        cells += starts.size if wanted.sum() >= POOLED else 0
-    return statistic, cells
+def _chi_square(counts: Counts, model: Family, theta: Theta, limit: int) -> tuple[float, int]:
+    """Pearson's statistic and its number of cells.
+
+    Data and draws must use the same ``limit``, or what a family expects beyond the longest run counts in one only.
+    """
+    expected = _cell_chances(model, theta, censoring_hazard(counts), limit) * counts.n
+    observed = np.zeros(expected.shape)
+    observed[:, : counts.events.size] = counts.events, counts.censored
+    starts = [_pool(row) for row in expected]
+    wanted, seen = (
+        [np.add.reduceat(row, start) for row, start in zip(table, starts, strict=True)]
+        for table in (expected, observed)
+    )
+    for here, there in ((1, 0), (0, 1)):  # a row of runs that is too small to test joins the end of the other
+        if wanted[here].sum() < POOLED and wanted[there].size:
+            for rows in (wanted, seen):
+                rows[there][-1] += rows[here].sum()
+                rows[here] = rows[here][:0]
+    wanted, seen = np.concatenate(wanted), np.concatenate(seen)
+    return float(np.sum((seen - wanted) ** 2 / np.maximum(wanted, 1e-300))), wanted.size
 
 
 def _pool(expected: NDArray[np.float64]) -> NDArray[np.int64]:

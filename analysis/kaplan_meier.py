@@ -18,8 +18,8 @@ Counted = NDArray[np.int64]
 class KaplanMeier:
     """One entry for each k from 0 to the largest value seen; every array has the same length [K + 1], none holds nan.
 
-    ``survival`` is P(SL >= k) with a pointwise 95 % band from ``low`` to ``high``. ``hazard`` is P(SL = k | SL >= k), the
-    chance that the draft disagrees at run position k, and 0 where ``at_risk`` is 0 (only censored runs got that far).
+    ``survival`` is P(SL >= k) with a pointwise 95 % band from ``low`` to ``high``. ``hazard`` is P(SL = k | SL >= k),
+    the chance that the draft disagrees at run position k, and 0 where ``at_risk`` is 0 (only cut runs got there).
     """
 
     k: Counted

@@ -25,7 +25,7 @@ class Maximum(NamedTuple):
 
 
 def maximise(function: Function, starts: Sequence[Array], box: Box, relative: float = 1e-13) -> Maximum:
-    """The best of the local maxima reached from ``starts`` (L-BFGS-B, central differences); never worse than a start."""
+    """The best local maximum reached from ``starts`` (L-BFGS-B, central differences); never worse than a start."""
     low, high = np.array(box, dtype=float).T
     best = Maximum(np.array([]), -np.inf)
     for start in starts:
@@ -57,7 +57,8 @@ def _gradient(function: Function, u: Array, low: Array, high: Array, step: float
 def climb(function: Function, start: Array, box: Box, enough: float) -> Maximum:
     """The maximum near ``start`` by damped Newton steps, until the next one promises a gain below ``enough``.
 
-    Far cheaper than :func:`maximise` from a good start; where the function is not concave, or a step leaves the box, it hands over.
+    Far cheaper than :func:`maximise` from a good start; where the function is not concave, or a step leaves the box,
+    it hands over.
     """
     low, high = np.array(box, dtype=float).T
     here = Maximum(np.asarray(start, dtype=float), function(start))
@@ -101,7 +102,7 @@ def standard_errors(log_likelihood: Function, u: Array) -> Array | None:
 
 
 def profile_interval(log_likelihood: Function, peak: Maximum, index: int, box: Box) -> tuple[float, float]:
-    """95 % interval of one coordinate by profile likelihood; an end that the data cannot exclude is the end of the box."""
+    """95 % interval of one coordinate by profile likelihood; an end that the data do not exclude is the box's end."""
     return _profile_end(log_likelihood, peak, index, box, -1), _profile_end(log_likelihood, peak, index, box, 1)
 
 
@@ -113,7 +114,9 @@ def _profile_end(log_likelihood: Function, peak: Maximum, index: int, box: Box, 
     outside = None
     while abs((end if outside is None else outside) - inside) > 1e-3:
         trial = (inside + outside) / 2 if outside is not None else inside + direction * min(step, abs(end - inside))
-        best = _best_rest(log_likelihood, rest, rest_box, lambda others, at=trial: np.r_[others[:index], at, others[index:]])
+        best = _best_rest(
+            log_likelihood, rest, rest_box, lambda others, at=trial: np.r_[others[:index], at, others[index:]]
+        )
         if peak.value - best.value > HALF_CHI2_95:
             outside = trial
         else:
