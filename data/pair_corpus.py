@@ -18,6 +18,7 @@ from pathlib import Path
 # Tests and tables are repetitive, the vendored parsers are near copies of other modules.
 LEFT_OUT = {"test", "tests", "idlelib", "encodings", "site-packages", "lib2to3", "ensurepip", "turtledemo",
             "pydoc_data", "idle_test", "__pycache__", "dist-packages", "msilib"}
+LEFT_OUT_BEGINNINGS = ("test_", "_sysconfigdata", "config-")
 # Written in C: their documentation is in the running interpreter only.
 C_MODULES = ("builtins", "math", "cmath", "itertools", "time", "array", "zlib", "select", "unicodedata")
 
@@ -73,49 +74,49 @@ def build_corpus(seed: int) -> list[Document]:
     """Every document, shuffled by `seed`; the same on every machine with the same standard library."""
     draw = random.Random(seed)
     documents = [*_topic_documents(draw), *_c_documents(draw)]
-    for name, tree in standard_library():
-        documents += _module_documents(name, tree, draw)
+    for name, path in standard_library():
+        documents += module_documents(name, ast.parse(path.read_bytes()), draw)
     documents = list(dict.fromkeys(documents))
     draw.shuffle(documents)
     return documents
 
 
-def standard_library() -> Iterator[tuple[str, ast.Module]]:
-    """Dotted name and syntax tree of every module of the standard library that is used, in order of the names."""
+def standard_library() -> Iterator[tuple[str, Path]]:
+    """Dotted name and file of every module of the standard library that is used, in order of the names."""
     root = Path(sysconfig.get_path("stdlib"))
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
-        if LEFT_OUT.intersection(parts) or any(part.startswith(("test_", "_sysconfigdata", "config-")) for part in parts):
+        if LEFT_OUT.intersection(parts) or any(part.startswith(LEFT_OUT_BEGINNINGS) for part in parts):
             continue
-        yield ".".join(part for part in parts if part != "__init__"), ast.parse(path.read_bytes())
+        yield ".".join(part for part in parts if part != "__init__"), path
 
 
-def _module_documents(module: str, tree: ast.Module, draw: random.Random) -> Iterator[Document]:
+def module_documents(module: str, tree: ast.Module, draw: random.Random) -> Iterator[Document]:
     if doc := ast.get_docstring(tree):
         yield from _explained(module, doc, ABOUT_MODULE, draw)
-    for owner, node in _definitions(module, tree):
+    for owner, node in definitions(module, tree):
         name, doc = f"{owner}.{node.name}", ast.get_docstring(node)
         is_class = isinstance(node, ast.ClassDef)
         if doc:
             yield from _explained(name, doc, ABOUT_CLASS if is_class else ABOUT_FUNCTION, draw)
-        source = _source_without_docstring(node)
+        source = source_without_docstring(node)
         if 100 <= len(source) <= 800 and (doc or "_" in node.name.strip("_")):
             yield _code_document(node, doc, source, draw)
             if doc and not is_class and len(source) < 400 and draw.random() < 0.5:
                 yield text_document(draw.choice(ABOUT_INPUT), _shortened(doc), source)
 
 
-def _definitions(owner: str, tree: ast.AST) -> Iterator[tuple[str, ast.FunctionDef | ast.ClassDef]]:
+def definitions(owner: str, tree: ast.AST) -> Iterator[tuple[str, ast.FunctionDef | ast.ClassDef]]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             yield owner, node
         if isinstance(node, ast.ClassDef):
-            yield from _definitions(f"{owner}.{node.name}", node)
+            yield from definitions(f"{owner}.{node.name}", node)
         elif isinstance(node, (ast.If, ast.Try)):
-            yield from _definitions(owner, node)
+            yield from definitions(owner, node)
 
 
-def _source_without_docstring(node: ast.FunctionDef | ast.ClassDef) -> str:
+def source_without_docstring(node: ast.FunctionDef | ast.ClassDef) -> str:
     body = node.body[1:] if ast.get_docstring(node) is not None else node.body
     bare = type(node)(**{**dict(ast.iter_fields(node)), "body": body or [ast.Pass()], "decorator_list": []})
     return ast.unparse(ast.fix_missing_locations(bare))
@@ -125,7 +126,8 @@ def _code_document(node: ast.FunctionDef | ast.ClassDef, doc: str | None, source
     task = _first_paragraph(doc) if doc else node.name.strip("_").replace("_", " ")
     what = task[:1].lower() + task[1:]
     task = draw.choice(TASKS).format(what=what, What=task)
-    return Document("code", code_prompt(task if task.endswith(".") else task + ".", _test_line(node, doc, draw)), source)
+    task = task if task.endswith(".") else f"{task}."
+    return Document("code", code_prompt(task, _test_line(node, doc, draw)), source)
 
 
 def _test_line(node: ast.FunctionDef | ast.ClassDef, doc: str | None, draw: random.Random) -> str:

@@ -1,9 +1,11 @@
 """The draft's training data: what the target itself says, with the probabilities it says it with.
 
-A draft is asked about the target's own text and nothing else, so it learns from that: continuations of prompts by the
-target, and at each of their tokens the target's most probable ones.
+A draft is asked about the text of the target and nothing else, so it learns from that: continuations of prompts by the
+target, and at each of their tokens the most probable ones. What the target thinks of a given text costs much less than
+a text of its own, so documents serve for variety.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from tqdm import tqdm
 from transformers import LlamaForCausalLM
 
 TOP = 24  # of the target's probabilities kept at each token; renormalised, since the rest is thin
+Best = tuple[np.ndarray, np.ndarray]  # int16 and float16 [tokens, TOP]: most probable tokens, their probabilities
 
 
 @dataclass(frozen=True)
@@ -40,22 +43,49 @@ class Texts:
 
 @torch.inference_mode()
 def say(target: LlamaForCausalLM, prompts: list[list[int]], new_tokens: int, greedy: bool = True,
-        batch: int = 64) -> Texts:
+        batch: int = 128) -> Texts:
     """The target's continuations of `prompts` (token ids), in batches of prompts of similar length."""
-    order = sorted(range(len(prompts)), key=lambda n: len(prompts[n]))
-    width = len(prompts[order[-1]]) + new_tokens
-    ids, answered = np.full((len(prompts), width), EOS_ID, np.int16), np.zeros((len(prompts), width), bool)
-    top_ids, top_probabilities = [[np.empty((0, TOP))] * len(prompts) for _ in range(2)]
-    for start in tqdm(range(0, len(order), batch), mininterval=5, desc="texts"):
-        chosen = order[start:start + batch]
+    answers: list[list[int]] = [[]] * len(prompts)
+    best: list[Best] = [(np.empty(0), np.empty(0))] * len(prompts)
+    for chosen in _alike(prompts, batch, "say"):
         said = _generate(target, [prompts[n] for n in chosen], new_tokens, greedy)
         for n, answer, logits in zip(chosen, *said, strict=True):
-            begin, end = len(prompts[n]), len(prompts[n]) + len(answer)
-            ids[n, :end] = [*prompts[n], *answer]
-            answered[n, begin - 1:end - 1] = True
-            best = logits.softmax(-1).topk(TOP)
-            top_ids[n], top_probabilities[n] = best.indices.short().numpy(), best.values.half().numpy()
-    return Texts(ids, answered, np.concatenate(top_ids), np.concatenate(top_probabilities))
+            answers[n], best[n] = answer, _best(logits)
+    return _texts(prompts, answers, best)
+
+
+@torch.inference_mode()
+def read(target: LlamaForCausalLM, prompts: list[list[int]], answers: list[list[int]], batch: int = 16) -> Texts:
+    """Given `answers` to `prompts` (token ids), with what the target would have said at each of their tokens."""
+    both = [prompt + answer for prompt, answer in zip(prompts, answers, strict=True)]
+    best: list[Best] = [(np.empty(0), np.empty(0))] * len(prompts)
+    for chosen in _alike(both, batch, "read"):
+        width = max(len(both[n]) for n in chosen)
+        logits = target(torch.tensor([both[n] + [EOS_ID] * (width - len(both[n])) for n in chosen])).logits
+        for n, row in zip(chosen, logits, strict=True):
+            best[n] = _best(row[len(prompts[n]) - 1:len(both[n]) - 1])
+    return _texts(prompts, answers, best)
+
+
+def _alike(rows: list[list[int]], batch: int, what: str) -> Iterator[list[int]]:
+    """Indices of `rows` in batches of similar length, behind a progress bar."""
+    order = sorted(range(len(rows)), key=lambda n: len(rows[n]))
+    return iter(tqdm([order[n:n + batch] for n in range(0, len(order), batch)], mininterval=5, desc=what))
+
+
+def _best(logits: Tensor) -> Best:
+    best = logits.softmax(-1).topk(TOP)
+    return best.indices.short().numpy(), best.values.half().numpy()
+
+
+def _texts(prompts: list[list[int]], answers: list[list[int]], best: list[Best]) -> Texts:
+    width = max(len(p) + len(a) for p, a in zip(prompts, answers, strict=True))
+    ids, answered = np.full((len(prompts), width), EOS_ID, np.int16), np.zeros((len(prompts), width), bool)
+    for n, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
+        end = len(prompt) + len(answer)
+        ids[n, :end] = prompt + answer
+        answered[n, len(prompt) - 1:end - 1] = True
+    return Texts(ids, answered, *(np.concatenate(each) for each in zip(*best, strict=True)))
 
 
 def _generate(target: LlamaForCausalLM, prompts: list[list[int]], new_tokens: int,

@@ -3,8 +3,9 @@
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -48,10 +49,8 @@ def train(model: LlamaForCausalLM, steps: int, losses_of_step: LossesOfStep, rat
     parts = [model, *found, *schedules]
     first = restore(parts, log.checkpoint) if log.resume else 0
     started = time.monotonic()
-    # One thread a worker: they meet once a step, where threads inside an operation would wait for each other at every one.
-    torch.set_num_threads(1)
-    with ThreadPoolExecutor(WORKERS, initializer=torch.set_num_threads, initargs=(1,)) as workers:
-        bar = tqdm(range(first, steps), initial=first, total=steps, mininterval=5)
+    bar = tqdm(range(first, steps), initial=first, total=steps, mininterval=5)
+    with single_threaded_workers() as workers:
         for step in bar:
             loss = set_gradients(model, losses_of_step(step), workers)
             list(workers.map(lambda optimiser: optimiser.step(), found))
@@ -62,6 +61,18 @@ def train(model: LlamaForCausalLM, steps: int, losses_of_step: LossesOfStep, rat
                 save([p.state_dict() for p in parts], step + 1, log.checkpoint)
                 with torch.inference_mode():
                     log.write(step=step + 1, loss=loss, held_out=log.measure(), seconds=time.monotonic() - started)
+
+
+@contextmanager
+def single_threaded_workers() -> Iterator[ThreadPoolExecutor]:
+    """Workers that wait for each other once a step, where threads inside operations wait at every operation."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(WORKERS, initializer=torch.set_num_threads, initargs=(1,)) as workers:
+            yield workers
+    finally:
+        torch.set_num_threads(threads)
 
 
 def set_gradients(model: LlamaForCausalLM, losses: list[Callable[[], Tensor]], workers: ThreadPoolExecutor) -> float:

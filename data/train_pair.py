@@ -16,7 +16,7 @@ import torch
 import typer
 from oracle.prompts import DEMOS, load_prompts
 from pair_corpus import build_corpus
-from pair_distil import Texts, distillation_loss, join, say
+from pair_distil import Texts, distillation_loss, join, read, say
 from pair_training import EOS_ID, VOCABULARY, WORKERS, Log, LossesOfStep, export, llama, train
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
@@ -104,21 +104,24 @@ def packed_rows(documents: list[dict], tokens: int, seed: int) -> np.ndarray:
 
 def in_parts(rows: np.ndarray, batch: int, loss_of: Callable[[np.ndarray], Tensor]) -> LossesOfStep:
     """The losses of a step: those of its rows, one part for each worker."""
-    return lambda step: [partial(loss_of, part) for part in np.array_split(rows[step * batch:(step + 1) * batch], WORKERS)]
+    def losses(step: int) -> list[Callable[[], Tensor]]:
+        return [partial(loss_of, part) for part in np.array_split(rows[step * batch:(step + 1) * batch], WORKERS)]
+
+    return losses
 
 
 @app.command()
-def texts(work: Work = WORK, out: Out = OUT, prompts: int = 2000, seed: Seed = 0) -> None:
-    """Let the exported target continue prompts of both forms: most greedily, a quarter sampled for variety."""
+def texts(work: Work = WORK, out: Out = OUT, prompts: int = 1024, documents: int = 3000, seed: Seed = 0) -> None:
+    """Let the exported target continue `prompts`, a quarter of them sampled for variety, and read `documents`."""
     torch.manual_seed(seed)
-    documents = read_documents(work)[HELD_OUT:]
-    usable = [d["prompt"] for d in documents if len(d["prompt"]) <= LONGEST_PROMPT]
-    chosen = random.Random(seed).sample(usable, prompts)
-    model = load(out / "target")
-    sampled = prompts // 4
-    greedy = say(model, chosen[sampled:], NEW_TOKENS)
-    join([greedy, say(model, chosen[:sampled], NEW_TOKENS, greedy=False)]).save(work / "texts.npz")
-    held_out = [d["prompt"] for d in read_documents(work)[:64] if len(d["prompt"]) <= LONGEST_PROMPT]
+    model, all_documents = load(out / "target"), read_documents(work)
+    usable = [d for d in all_documents[HELD_OUT:] if len(d["prompt"]) <= LONGEST_PROMPT and len(d["answer"]) <= LENGTH]
+    chosen = random.Random(seed).sample(usable, prompts + documents)
+    first, given = [d["prompt"] for d in chosen[:prompts]], chosen[prompts:]
+    said = [say(model, first[prompts // 4:], NEW_TOKENS), say(model, first[:prompts // 4], NEW_TOKENS, greedy=False),
+            read(model, [d["prompt"] for d in given], [[*d["answer"], EOS_ID] for d in given])]
+    join(said).save(work / "texts.npz")
+    held_out = [d["prompt"] for d in all_documents[:64] if len(d["prompt"]) <= LONGEST_PROMPT]
     say(model, held_out, NEW_TOKENS).save(work / "held_out_texts.npz")
 
 
@@ -130,7 +133,7 @@ def load(directory: Path) -> LlamaForCausalLM:
 @app.command()
 def draft(work: Work = WORK, out: Out = OUT, width: int = 96, tokens: int = 6_000_000, batch: int = 16,
           seed: Seed = 0) -> None:
-    """Train a draft of one layer on the target's texts, as often round as `tokens` of answers ask for, and export it."""
+    """Train a draft of one layer on the target's texts, round after round until `tokens` of answers, and export it."""
     torch.manual_seed(seed)
     model = LlamaForCausalLM(llama(layers=1, width=width, heads=2))
     said, held_out = Texts.load(work / "texts.npz"), Texts.load(work / "held_out_texts.npz")
@@ -162,7 +165,8 @@ def check(work: Work = WORK, out: Out = OUT, prompts: int = 60,
     print(*pair_check.lines({name: pair_check.figures(both[1], t) for name, t in said.items()}), sep="\n")
     target_ms, draft_ms = pair_check.step_ms(both)
     print(f"\nstep: target {target_ms:.2f} ms, draft {draft_ms:.2f} ms, ratio {draft_ms / target_ms:.3f}")
-    print(f"parameters: {[sum(p.numel() for p in m.parameters()) for m in both]}, size {pair_check.megabytes(out):.1f} MB")
+    parameters = [model.num_parameters() for model in both]
+    print(f"parameters: target {parameters[0]}, draft {parameters[1]}; size {pair_check.megabytes(out):.1f} MB")
 
 
 if __name__ == "__main__":
