@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Sequence
 from importlib import metadata
@@ -47,7 +48,7 @@ def render(studies: Sequence[Study]) -> str:
     parts = [
         ("glance", "In short", sections.glance(studies)),
         ("collected", "What was collected", sections.collected(studies)),
-        ("policies", "Policies", sections.policies(studies)),
+        ("policies", "Policies", per_trace(studies, lambda each: join(filter(None, [sections.policies(each), figures.measured_figure(each)])))),
         ("settings", "Settings to paste", sections.settings(studies)),
         ("prompts", "Single prompts", join([_viewer(shown, total), per_trace(studies, lambda each: figures.iterations_figure(each, 0))])),
         ("lookahead", "The oracle's lookahead", join([per_trace(studies, figures.lookahead_figures), sections.statistics(studies)])),
@@ -136,4 +137,5 @@ def _write(out: Path, text: str) -> None:
     except OSError as error:
         raise RuntimeError(f"{out}: the report cannot be written there ({error}); give another file") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from collections.abc import Sequence
 
 import matplotlib
 from matplotlib.figure import Figure
 
+from analysis.bootstrap import Estimate
 from analysis.plots import plot_hazard, plot_histogram, plot_position, plot_survival, plot_variance
 from analysis.plots_policies import Comparison, plot_iterations, plot_simulated_vs_measured
 from analysis.plots_signals import plot_calibration, plot_roc
@@ -96,11 +98,22 @@ def iterations_figure(study: Study, prompt: int) -> Markup:
     )
 
 
-def measured_figure(points: Sequence[Comparison]) -> Markup:
-    """Simulated against measured speedups."""
+def measured_figure(study: Study) -> Markup | None:
+    """Simulated against measured speedups; None without measured runs."""
+    points = [
+        Comparison(
+            result.policy,
+            Estimate(result.speedup, *result.speedup_interval()),
+            Estimate(*dataclasses.astuple(study.measured[result.policy].decoding)),
+        )
+        for result in study.results
+        if result.policy in study.measured
+    ]
+    if not points:
+        return None
     return _picture(
         plot_simulated_vs_measured(points),
-        "Simulated against measured speedups, one point a policy.",
+        f"Simulated against measured speedups on {study.name}, one point a policy.",
         "Simulated against measured speedup with 95 % intervals; on the diagonal they agree.",
     )
 

@@ -9,10 +9,11 @@ from analysis.distributions import Fit, best
 from analysis.policies import parse
 from analysis.published import ORACLE_ANALYSIS, TRANSFORMERS_BENCHMARKS, TRANSFORMERS_SOURCE, OracleAnalysis, published_for
 from analysis.report_markup import Markup, escape, join, table, tag
-from analysis.report_study import Study, data_set
+from analysis.report_study import Study, canonical, data_set
 from analysis.report_words import GLOSSARY
 from analysis.settings import assistant_settings
 from analysis.simulate import SimulationResult, simulate
+from analysis.speedups import Measured
 from oracle.trace import Trace
 
 
@@ -147,30 +148,61 @@ def _skipped(study: Study) -> Markup | None:
 # --- policies ---------------------------------------------------------------------------------------------------------
 
 
-def policies(studies: Sequence[Study]) -> Markup:
-    return per_trace(studies, _policies)
-
-
-def _policies(study: Study) -> Markup:
+def policies(study: Study) -> Markup:
+    """The simulated policies of a trace, measured speedups beside them where there are any."""
     results = [*study.results]
-    if study.sweep.best.policy not in {result.policy for result in results}:
+    if canonical(study.sweep.best.policy) not in map(canonical, (result.policy for result in results)):
         results.append(study.sweep.best)
     intervals = [result.speedup_interval() for result in results]
-    largest = max([1.2, *(high for _, high in intervals)])
+    largest = max([1.2, *(high for _, high in intervals), *(each.decoding.high for each in study.measured.values())])
+    extra = ("Measured speedup", "95 % interval") if study.measured else ()
     head = (
-        "Policy", "Speedup", "95 % interval", "", "Target passes", "Drafted", "Accepted", "Wasted", "Accepted share", "Tokens per target pass",
+        "Policy", "Simulated speedup" if extra else "Speedup", "95 % interval", *extra, "", "Target passes", "Drafted", "Accepted", "Wasted",
+        "Accepted share", "Tokens per target pass",
     )  # fmt: skip
     rows = [
         (
-            tag("code", result.policy), number(result.speedup), f"{low:.2f} to {high:.2f}", interval_picture(result.speedup, low, high, largest),
-            f"{result.iterations:,}", f"{result.draft_tokens:,}", f"{result.accepted_tokens:,}", f"{result.wasted:,}",
-            percent(result.accepted_share), number(result.tokens_per_iteration),
+            tag("code", result.policy), number(result.speedup), _range(low, high), *_measured_cells(study, result.policy),
+            interval_picture((result.speedup, low, high), study.measured.get(result.policy), largest), f"{result.iterations:,}",
+            f"{result.draft_tokens:,}", f"{result.accepted_tokens:,}", f"{result.wasted:,}", percent(result.accepted_share),
+            number(result.tokens_per_iteration),
         )
         for result, (low, high) in zip(results, intervals, strict=True)
     ]  # fmt: skip
     fastest = max(range(len(results)), key=lambda row: -1 if results[row].policy.startswith("oracle") else results[row].speedup)
-    caption = f"Policies replayed on {study.name}: {study.trace.prompts:,} prompts, {study.trace.tokens:,} tokens. Bold: the fastest that is no oracle."
-    return join([tag("p", _cost_words(study)), table(head, rows, caption=caption, text_columns=(3,), best=fastest), *_cautions(study, results)])
+    caption = (
+        f"Policies replayed on {study.name}: {study.trace.prompts:,} prompts, {study.trace.tokens:,} tokens. Speedups leave the reading of the "
+        "prompt out. Bold: the fastest in simulation that is no oracle."
+    )
+    shown = table(head, rows, caption=caption, text_columns=(3 + len(extra),), best=fastest)
+    words = [_cost_words(study), *_measured_words(study)]
+    return join([*(tag("p", text) for text in words), shown, *_cautions(study, results)])
+
+
+def _range(low: float, high: float) -> str:
+    return "–" if math.isnan(low) else f"{low:.2f} to {high:.2f}"
+
+
+def _measured_cells(study: Study, policy: str) -> tuple[str, ...]:
+    if not study.measured:
+        return ()
+    found = study.measured.get(policy)
+    return ("", "") if found is None else (number(found.decoding.value), _range(found.decoding.low, found.decoding.high))
+
+
+def _measured_words(study: Study) -> list[str]:
+    if not study.measured:
+        return []
+    prompts = max(each.prompts for each in study.measured.values())
+    repeats = max(each.repeats for each in study.measured.values())
+    different = max(each.different_texts for each in study.measured.values())
+    machine = study.source.runs.meta.get("machine") or {}
+    where = ", ".join(str(part) for part in (machine.get("processor"), *(machine.get("accelerators") or ()), machine.get("dtype")) if part)
+    texts = f"; with some policy up to {different:,} texts differ from plain decoding's" if different else "; every text equals plain decoding's"
+    return [
+        f"Measured with the real generator on {prompts:,} prompts, {repeats:,} repeats{f' ({where})' if where else ''}{texts}. "
+        "In the pictures the dot is simulated, the ring measured."
+    ]
 
 
 def _cost_words(study: Study) -> str:
@@ -199,14 +231,23 @@ def _cautions(study: Study, results: Sequence[SimulationResult]) -> list[Markup]
     return [tag("p", text, class_="warning") for text in found]
 
 
-def interval_picture(value: float, low: float, high: float, largest: float) -> Markup:
-    """A dot with its interval on a scale from 0 to ``largest``, a dashed line at 1."""
-    x = lambda speedup: f"{4 + 136 * min(max(speedup, 0), largest) / largest:.1f}"  # noqa: E731
+def interval_picture(simulated: tuple[float, float, float], measured: Measured | None, largest: float) -> Markup:
+    """A dot with its interval, (value, low, high), on a scale from 0 to ``largest``, a dashed line at 1; a ring where measured."""
+
+    def x(speedup: float) -> str:
+        return f"{4 + 136 * min(max(speedup, 0), largest) / largest:.1f}"
+
+    def mark(numbers: tuple[float, float, float], y: int, kind: str) -> str:
+        value, low, high = numbers
+        bar = "" if math.isnan(low) else f'<line class="range {kind}" x1="{x(low)}" x2="{x(high)}" y1="{y}" y2="{y}"/>'
+        return f'{bar}<circle class="{kind}" cx="{x(value)}" cy="{y}" r="4"/>'
+
+    rows = [mark(simulated, 10 if measured is None else 6, "dot")]
+    if measured is not None and not math.isnan(measured.decoding.value):
+        rows.append(mark((measured.decoding.value, measured.decoding.low, measured.decoding.high), 15, "ring"))
     return Markup(
-        f'<svg class="interval" viewBox="0 0 144 20" aria-hidden="true"><line class="axis" x1="4" x2="140" y1="10" y2="10"/>'
-        f'<line class="one" x1="{x(1)}" x2="{x(1)}" y1="1" y2="19"/>'
-        f'<line class="range" x1="{x(low)}" x2="{x(high)}" y1="10" y2="10"/>'
-        f'<circle class="dot" cx="{x(value)}" cy="10" r="4"/></svg>'
+        '<svg class="interval" viewBox="0 0 144 20" aria-hidden="true"><line class="axis" x1="4" x2="140" y1="10" y2="10"/>'
+        f'<line class="one" x1="{x(1)}" x2="{x(1)}" y1="1" y2="19"/>{"".join(rows)}</svg>'
     )
 
 

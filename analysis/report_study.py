@@ -17,6 +17,7 @@ from analysis.prompt_view import Decode
 from analysis.settings import Sweep, sweep
 from analysis.signals import SignalQuality, signal_quality
 from analysis.simulate import SimulationResult, ratio_interval, simulate
+from analysis.speedups import Measured, summary
 from analysis.statistics import Description, describe
 from analysis.verdict import Gap, Verdict, verdict
 from oracle.trace import Trace, oracle_positions
@@ -52,6 +53,7 @@ class Study:
     cost: CostModel
     results: tuple[SimulationResult, ...]
     left_out: dict[str, str]  # policies that cannot be replayed on this trace, and why
+    measured: dict[str, Measured]  # by policy, in the results' spelling; empty without runs
     sweep: Sweep
     description: Description
     fits: tuple[Fit, ...]
@@ -73,6 +75,7 @@ class Study:
 def study(source: Source, name: str, policies: Sequence[str]) -> Study:
     """Simulate ``policies``, sweep the library's, describe, fit, and come to a verdict."""
     trace, cost = source.trace, source.cost or ASSUMED
+    policies, measured = with_measured(policies, source.runs)
     results, left_out = replay_all(trace, policies, cost)
     at = oracle_positions(trace)
     counts = Counts.from_samples(trace.accepted_run[at], trace.censored[at])
@@ -88,6 +91,7 @@ def study(source: Source, name: str, policies: Sequence[str]) -> Study:
         cost=cost,
         results=results,
         left_out=left_out,
+        measured=measured,
         sweep=swept,
         description=description,
         fits=fits,
@@ -95,6 +99,31 @@ def study(source: Source, name: str, policies: Sequence[str]) -> Study:
         signals=signals,
         verdict=verdict(description, geometric_p, oracle_gap(swept, simulate(trace, "oracle:optimal", cost)), signals),
     )
+
+
+def with_measured(policies: Sequence[str], runs: Runs | None) -> tuple[list[str], dict[str, Measured]]:
+    """The policies and those that only ``runs`` have, and the measured ones by their text in that list.
+
+    One policy may be written in several ways (``dynamic``, ``dynamic:threshold=0.4``): the text in ``policies`` counts.
+    """
+    listed = [policy.strip() for policy in policies]
+    text_of = {canonical(policy): policy for policy in listed}
+    measured = {}
+    for each in summary(runs) if runs is not None else ():
+        text = text_of.setdefault(canonical(each.policy), each.policy)
+        measured[text] = each
+        if text not in listed:
+            listed.append(text)
+    return listed, measured
+
+
+def canonical(policy: str) -> str:
+    """One text for all ways of writing a policy.  Raises ValueError for one that is not known."""
+    if not policy.startswith("oracle"):
+        return str(parse(policy))
+    if policy not in ORACLES:
+        raise ValueError(f"unknown oracle {policy!r}; legal: {', '.join(ORACLES)}")
+    return policy
 
 
 def replay_all(
@@ -105,11 +134,8 @@ def replay_all(
     Raises ValueError for a policy that is not known.
     """
     results, left_out = [], {}
-    for policy in (text.strip() for text in policies):
-        if not policy.startswith("oracle"):
-            parse(policy)
-        elif policy not in ORACLES:
-            raise ValueError(f"unknown oracle {policy!r}; legal: {', '.join(ORACLES)}")
+    for policy in policies:
+        canonical(policy)
         try:
             results.append(simulate(trace, policy, cost))
         except ValueError as error:  # the policy is a good one, so the record is too short for it
@@ -147,9 +173,8 @@ def data_set(trace: Trace) -> str:
 def unique_names(sources: Sequence[Source]) -> list[str]:
     """A name for each source; equal ones are numbered."""
     names = [source.name or data_set(source.trace) for source in sources]
-    seen: dict[str, int] = {}
+    unique = []
     for number, name in enumerate(names):
-        seen[name] = seen.get(name, 0) + 1
-        if names.count(name) > 1:
-            names[number] = f"{name} ({seen[name]})"
-    return names
+        again = names.count(name) > 1
+        unique.append(f"{name} ({names[: number + 1].count(name)})" if again else name)
+    return unique
