@@ -1,0 +1,284 @@
+import dataclasses
+import importlib
+import json
+
+import numpy as np
+import pytest
+from fake_runs import COST, fake_runs, some_trace
+from models import tiny_pair
+from virtual import PROMPTS, Virtual, same_models
+
+from analysis.policies import parse
+from analysis.simulate import simulate
+from analysis.speedups import measured, paired, speedup, summary
+from oracle import arms
+from oracle import runs as files
+from oracle.measure import measure, rotation
+from oracle.runs import ITERATION_COLUMNS, Runs
+
+POLICIES = ["constant:tokens=3", "heuristic"]
+module = importlib.import_module("oracle.measure")  # `oracle.measure` is the function
+
+
+def run(pair, policies=POLICIES, out=None, limit=10, prompts=PROMPTS[:2], **options):
+    return measure(pair, prompts, policies, out, max_new_tokens=limit, **{"repeats": 2, **options})
+
+
+def facts(runs):
+    """Everything but the seconds."""
+    return [
+        (call.key, call.tokens.tolist(), call.equal, call.drafted.tolist(), call.accepted.tolist(), call.budget.tolist())
+        for call in sorted(runs.calls, key=lambda call: call.key)
+    ]
+
+
+# --- the plan --------------------------------------------------------------------------------------------------------
+
+
+def test_arms_take_turns_and_plain_decoding_is_first_middle_and_last():
+    arms = ["none", "a", "b", "c", "d"]
+    orders = [rotation(arms, repeat, 3, prompt) for repeat in range(3) for prompt in range(4)]
+    assert all(sorted(order) == sorted(arms) for order in orders)
+    assert [order.index("none") for order in orders] == [0] * 4 + [2] * 4 + [4] * 4
+    assert {order[1] for order in orders[:4]} == {"a", "b", "c", "d"}
+    assert rotation(["none", "a"], 0, 1, 5) == ["none", "a"]
+
+
+def test_every_repeat_runs_all_arms_on_a_prompt_before_the_next():
+    runs = run(tiny_pair())
+    assert [(call.repeat, call.prompt) for call in runs.calls] == [
+        (repeat, prompt) for repeat in range(2) for prompt in range(2) for _ in range(3)
+    ]
+    assert runs.policies == ["none", *POLICIES]
+
+
+def test_the_heuristic_carries_over_within_a_repeat_only():
+    runs = run(tiny_pair(), ["heuristic:tokens=4", "heuristic_transient:tokens=4"], limit=20)
+    for repeat in range(2):
+        first, second = (call for call in runs.of("heuristic:tokens=4") if call.repeat == repeat)
+        whole = first.accepted[-1] == first.drafted[-1]
+        left = first.budget[-1] + 2 if whole else max(1, first.budget[-1] - 1)
+        assert (first.budget[0], second.budget[0]) == (4, left)
+    assert {call.budget[0] for call in runs.of("heuristic_transient:tokens=4")} == {4}
+
+
+def test_the_order_of_prompts_matters_to_the_heuristic_alone():
+    pair, policies = tiny_pair(), ["heuristic:tokens=8", "heuristic_transient:tokens=8"]
+    there = run(pair, policies, limit=20, repeats=1)
+    back = run(pair, policies, limit=20, repeats=1, prompts=PROMPTS[1::-1])
+
+    def drafts(runs, policy):
+        return {call.prompt_tokens.tobytes(): call.drafted.tolist() for call in runs.of(policy)}
+
+    assert drafts(there, policies[1]) == drafts(back, policies[1])
+    assert drafts(there, policies[0]) != drafts(back, policies[0])
+
+
+def test_a_policy_without_a_counterpart_in_the_library_runs_in_our_loop_and_says_so(monkeypatch):
+    known = arms.settings_of
+    lacking = parse("constant:tokens=2")
+    monkeypatch.setattr(arms, "settings_of", lambda policy, state=None: None if policy == lacking else known(policy, state))
+    runs = run(tiny_pair(), ["constant:tokens=2", "constant:tokens=3"], repeats=1)
+    assert {call.generator for call in runs.of("constant:tokens=2")} == {"loop"}
+    assert {call.generator for call in runs.of("constant:tokens=3")} == {"library"}
+    assert all(call.equal for call in runs.calls)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"policies": []}, "no policy to measure"),
+        ({"policies": ["none"]}, "no policy to measure"),
+        ({"policies": "dynamic"}, r"give a list, such as \['dynamic'\]"),
+        ({"policies": ["dynamik"]}, "did you mean 'dynamic'"),
+        ({"policies": ["oracle:detect"]}, "unknown policy"),
+        ({"policies": ["dynamic", "dynamic:threshold=0.4"]}, "given twice"),
+        ({"repeats": 0}, "repeats is 0"),
+        ({"limit": 0}, "max_new_tokens is 0"),
+        ({"prompts": [[]]}, "no prompt is left to measure"),
+    ],
+)
+def test_bad_arguments_are_named(options, message, monkeypatch):
+    pair = tiny_pair()
+    pair.target.config.bos_token_id = pair.target.generation_config.bos_token_id = None
+    with pytest.raises(ValueError, match=message):
+        run(pair, **options)
+
+
+# --- what is recorded ------------------------------------------------------------------------------------------------
+
+
+def test_runs_on_disk_are_the_runs_in_memory(tmp_path):
+    runs = run(tiny_pair(), out=tmp_path / "runs")
+    loaded = Runs.load(tmp_path / "runs")
+    assert loaded.meta == runs.meta | {"runs_schema": files.SCHEMA_VERSION}
+    assert loaded.calls_table().equals(runs.calls_table())
+    assert loaded.iterations().equals(runs.iterations())
+    assert set(ITERATION_COLUMNS) | {"prompt", "policy", "repeat", "iteration", "context"} <= set(runs.iterations())
+    assert sorted(file.name for file in (tmp_path / "runs").iterdir()) == ["calls.parquet", "meta.json"]
+    assert json.loads((tmp_path / "runs" / "meta.json").read_text())["machine"]["threads"] >= 1
+
+
+def test_an_interrupted_run_keeps_its_finished_calls_and_goes_on(tmp_path, monkeypatch):
+    pair, whole = tiny_pair(), facts(run(tiny_pair(), out=tmp_path / "whole"))
+    observe, made = module._observe, []
+
+    def stop_after(*args):
+        if len(made) == 3 + 8:  # 3 to warm up, 8 of the 12 that count
+            raise KeyboardInterrupt
+        made.append(1)
+        return observe(*args)
+
+    monkeypatch.setattr(module, "_observe", stop_after)
+    with pytest.raises(KeyboardInterrupt):
+        run(pair, out=tmp_path / "runs")
+    assert len(Runs.load(tmp_path / "runs").calls) == 8
+    monkeypatch.setattr(module, "_observe", observe)
+    assert facts(run(pair, out=tmp_path / "runs", resume=True)) == whole
+    assert facts(Runs.load(tmp_path / "runs")) == whole
+
+
+def test_a_folder_is_never_overwritten_or_mixed(tmp_path):
+    pair = tiny_pair()
+    run(pair, out=tmp_path, repeats=1)
+    with pytest.raises(ValueError, match="holds measured runs already"):
+        run(pair, out=tmp_path, repeats=1)
+    with pytest.raises(ValueError, match="was begun with repeats 1, not 2"):
+        run(pair, out=tmp_path, resume=True)
+    with pytest.raises(ValueError, match="was begun with prompts_sha256"):
+        run(pair, out=tmp_path, repeats=1, resume=True, prompts=PROMPTS[1:])
+    with pytest.raises(ValueError, match="give one of them"):
+        run(pair, out=tmp_path, resume=True, force=True)
+    assert len(run(pair, ["dynamic"], out=tmp_path, repeats=1, force=True).calls) == 4
+    assert Runs.load(tmp_path).policies == ["none", "dynamic"]
+
+
+def test_damaged_and_foreign_runs_are_refused_by_name(tmp_path):
+    with pytest.raises(ValueError, match="no measured runs there"):
+        Runs.load(tmp_path)
+    (tmp_path / "meta.json").write_text('{"schema": 1}')  # a trace's
+    with pytest.raises(ValueError, match="runs schema None"):
+        Runs.load(tmp_path)
+    files.write_meta(tmp_path, {})
+    with pytest.raises(ValueError, match="no finished call yet"):
+        Runs.load(tmp_path)
+    (tmp_path / "call-000000.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match="call-000000.parquet: not readable"):
+        Runs.load(tmp_path)
+
+
+def test_a_text_that_leaves_plain_decodings_is_recorded_and_does_not_stop_the_run():
+    pair = tiny_pair()
+
+    def turn(module, args, kwargs, output):
+        if "input_ids" in kwargs and kwargs["input_ids"].shape[1] == 4:  # a verification of three drafted tokens
+            output.logits = -output.logits
+
+    pair.target.register_forward_hook(turn, with_kwargs=True)
+    runs = run(pair, repeats=1, limit=16)
+    wrong = [call for call in runs.of("constant:tokens=3") if not call.equal]
+    reference = {call.prompt: call.tokens for call in runs.of("none")}
+    for call in wrong:
+        at = call.first_difference
+        assert call.tokens[:at].tolist() == reference[call.prompt][:at].tolist()
+        assert call.tokens[at] != reference[call.prompt][at]
+        assert call.difference_margin > 0.1  # no near-tie: whoever reads it sees a fault
+    assert measured(runs, "constant:tokens=3").different_texts == len(wrong) == 2
+    assert all(call.equal for call in runs.of("none"))
+
+
+# --- speedups --------------------------------------------------------------------------------------------------------
+
+
+def test_both_arms_count_the_same_tokens_in_total_and_in_decoding():
+    """Reading the prompt costs 10, a target pass 1, a draft step 0.1; three of three accepted, 40 tokens."""
+    pair = same_models()
+    world = Virtual(pair, draft=lambda tokens, context: 0.1, target=lambda tokens, context: 1.0 if context else 10.0)
+    runs = run(pair, ["constant:tokens=3"], limit=40, clock=world.clock)
+    found = measured(runs, "constant:tokens=3")
+    assert (found.iterations, found.drafted, found.tokens) == (20, 60, 80)
+    assert found.total.value == pytest.approx((10 + 39) / (10 * 1.3 + 9))
+    assert found.decoding.value == pytest.approx(36 / (9 * 1.3))  # tokens 4 to 39 in both arms
+    assert found.spread == pytest.approx(0)
+    assert found.seconds_per_token == pytest.approx((10 * 1.3 + 9) / 40)
+
+
+@pytest.mark.parametrize("policies", [["constant:tokens=3", "dynamic"], ["dynamic", "constant:tokens=3"]])
+def test_a_slow_first_call_is_left_out_whichever_arm_comes_first(policies):
+    pair = same_models()
+    world = Virtual(pair, draft=lambda tokens, context: 0.1, target=lambda tokens, context: 1.0)
+    seen = set()
+
+    def slow_at_first(module, args, output):
+        world.time += 0 if module in seen else 1000
+        seen.add(module)
+
+    pair.target.register_forward_hook(slow_at_first)
+    pair.draft.register_forward_hook(slow_at_first)
+    runs = run(pair, policies, limit=12, clock=world.clock)
+    assert measured(runs, "constant:tokens=3").total.value == pytest.approx(12 / (3 * 1.3))
+
+
+def test_a_machine_that_changes_its_speed_changes_no_paired_ratio():
+    source = some_trace()
+    steady = fake_runs(source, ["dynamic"])
+    drifting = fake_runs(source, ["dynamic"], speed=lambda repeat, prompt, policy: 1 + repeat)
+    assert measured(drifting, "dynamic").total.value == pytest.approx(measured(steady, "dynamic").total.value)
+    # One repeat in which something else took the machine from this arm: the median leaves it out.
+    spoilt = fake_runs(source, ["dynamic"], speed=lambda repeat, prompt, policy: 5 if (repeat, policy) == (1, "dynamic") else 1)
+    assert measured(spoilt, "dynamic").total.value == pytest.approx(measured(steady, "dynamic").total.value)
+    assert measured(spoilt, "dynamic").spread > 0
+
+
+def test_measured_and_simulated_totals_are_counted_alike():
+    source = some_trace()
+    for row in summary(fake_runs(source, ["constant:tokens=3", "dynamic", "heuristic"])):
+        result = simulate(source, row.policy, COST)
+        assert row.total.value == pytest.approx(result.total_speedup)
+        assert (row.iterations, row.drafted, row.accepted) == (result.iterations, result.draft_tokens, result.accepted_tokens)
+        assert row.total.low < row.total.value < row.total.high
+
+
+def test_texts_that_differ_are_compared_by_the_token():
+    source = some_trace(prompts=1)
+    runs = fake_runs(source, ["constant:tokens=3"], repeats=1)
+    plain, call = runs.calls
+    longer = dataclasses.replace(plain, tokens=np.append(plain.tokens, [1] * 20))  # as if it had gone on for 20 tokens
+    changed = Runs(runs.meta, (longer, dataclasses.replace(call, equal=False)))
+    found = paired(changed, "constant:tokens=3", decoding=False)
+    size = len(plain.tokens)
+    assert found.plain[0, 0] == pytest.approx(plain.total_seconds * size / (size + 20))
+    decoding = paired(changed, "constant:tokens=3", decoding=True)
+    left = size - int(call.accepted[0]) - 1
+    assert decoding.plain[0, 0] == pytest.approx(plain.seconds[1:].mean() * left)
+    assert measured(changed, "constant:tokens=3").different_texts == 1
+
+
+def test_an_unfinished_repeat_counts_for_the_prompts_that_it_reached():
+    source = some_trace()
+    runs = fake_runs(source, ["dynamic"], repeats=2)
+    cut = Runs(runs.meta, tuple(call for call in runs.calls if not (call.repeat == 1 and call.prompt > 2)))
+    assert paired(cut, "dynamic", decoding=False).plain.shape == (2, 3)
+    with pytest.raises(ValueError, match="no prompt is finished in every repeat"):
+        paired(Runs(runs.meta, tuple(c for c in runs.calls if c.key != ("none", 0, 0) and c.prompt == 0)), "dynamic", decoding=True)
+    with pytest.raises(ValueError, match="'heuristic' was not measured; measured: none, dynamic"):
+        runs.of("heuristic")
+
+
+def test_the_interval_covers_nothing_but_the_prompts_spread():
+    same = fake_runs(some_trace(prompts=1), ["dynamic"])
+    assert speedup(paired(same, "dynamic", decoding=False)).low == speedup(paired(same, "dynamic", decoding=False)).high
+
+
+def test_the_settings_in_force_are_asserted(monkeypatch):
+    from transformers.generation.candidate_generator import AssistedCandidateGenerator
+
+    original = AssistedCandidateGenerator.__init__
+
+    def deaf(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        self.num_assistant_tokens = 9
+
+    monkeypatch.setattr(AssistedCandidateGenerator, "__init__", deaf)
+    with pytest.raises(RuntimeError, match="num_assistant_tokens: 3 was asked for, but the run was under 9"):
+        run(tiny_pair(), ["constant:tokens=3"])
