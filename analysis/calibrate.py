@@ -1,0 +1,207 @@
+"""Fits a cost model to measured runs.
+
+Everything is fitted to timings taken inside real rounds: a pass that is timed alone is cheaper than the same pass in a
+round, where the library prepares each drafting phase anew.  Rows are medians over the repeats.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import isotonic_regression, nnls
+
+from analysis.cost import CostModel
+from analysis.policies import Constant, Dynamic, parse
+from oracle.runs import Runs
+
+FIT = ("constant:tokens=1", "constant:tokens=3", "constant:tokens=8", "constant:tokens=20")
+PLAIN = "none"
+_FEW = 5  # rows below which a point of the verification curve is not trusted
+_SECONDS = ["draft_seconds", "verify_seconds", "forward_seconds", "rest_seconds"]
+
+
+@dataclass(frozen=True)
+class Residual:
+    """How one part of the cost model fits the rows with one token count (drafted, or verified; None: all)."""
+
+    part: str  # draft, verify, iteration or plain
+    tokens: int | None
+    rows: int
+    measured: float  # mean seconds
+    fitted: float
+    error: float  # fitted / measured - 1
+    scatter: float  # median of |fitted / measured - 1| over the rows
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A cost model, what it was fitted on, and how well it fits."""
+
+    cost: CostModel
+    policies: tuple[str, ...]
+    residuals: tuple[Residual, ...]
+
+
+def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None) -> Calibration:
+    """Fit a cost model in seconds to the runs of ``policies`` (default: those of ``FIT`` that ran) and to plain decoding.
+
+    The policies must draft a fixed length and be at least two different ones, or a round's start could not be told from
+    its steps.  Raises ValueError where they are not, did not run, or ran in different generators.
+    """
+    several = [runs] if isinstance(runs, Runs) else list(runs)
+    chosen = _choose(several, policies)
+    rows = _median_rows(several, [*chosen, PLAIN])
+    generator = _one_generator(rows, chosen)
+    later = rows[rows.iteration > 0]  # the first iteration of a call reads the prompt
+    rounds, steps = later[later.policy != PLAIN], later[later.policy == PLAIN]
+    if len(steps) < _FEW or rounds[rounds.drafted > 0].drafted.nunique() < 2:
+        raise ValueError("too little was measured to fit a cost model; use more prompts or longer texts")
+    plain, plain_context = _fit_plain(steps)
+    draft = _fit_draft(rounds[rounds.drafted > 0])
+    verify, verify_context = _fit_verify(rounds, steps)
+    cost = CostModel(
+        **draft,
+        verify=verify,
+        verify_context=verify_context,
+        iteration=float(fit(np.ones((len(rounds), 1)), rounds.rest_seconds.to_numpy())[0]),
+        plain=plain,
+        plain_context=plain_context,
+        unit="s",
+        machine=several[0].meta.get("machine", {}) | {"generator": generator, "fitted_on": chosen},
+        measured_range={
+            "tokens": [int(rounds.drafted.min()) + 1, int(rounds.drafted.max()) + 1],
+            "context": [int(later.context.min()), int(later.context.max())],
+        },
+    )
+    cost = _with_prefill(cost, rows)
+    return Calibration(cost, tuple(chosen), tuple(_residuals(cost, rounds, steps)))
+
+
+def _choose(several: Sequence[Runs], policies: Sequence[str] | None) -> list[str]:
+    ran = [policy for runs in several for policy in runs.policies]
+    chosen = [policy for policy in (FIT if policies is None else policies) if policies is not None or policy in ran]
+    for policy in chosen:
+        for runs in several:
+            runs.of(policy)  # says what did run, where this one did not
+        rule = parse(policy)
+        if type(rule) not in (Constant, Dynamic) or rule.threshold > 0:
+            raise ValueError(f"policy {policy!r} does not draft a fixed length; fit on constant ones, such as {', '.join(FIT)}")
+    if len({parse(policy).tokens for policy in chosen}) < 2:
+        raise ValueError(f"fitting needs at least two constant lengths among the measured policies, got {chosen or 'none'}")
+    return list(chosen)
+
+
+def _one_generator(rows: pd.DataFrame, policies: Sequence[str]) -> str:
+    found = sorted(set(rows[rows.policy.isin(policies)].generator))
+    if len(found) != 1:
+        raise ValueError(f"the policies {', '.join(policies)} ran in {found}; a cost model describes one generator")
+    return found[0]
+
+
+def _median_rows(several: Sequence[Runs], policies: Sequence[str]) -> pd.DataFrame:
+    """One row an iteration, medians of its seconds over the repeats that went the same way."""
+    tables = [runs.iterations().assign(run=number) for number, runs in enumerate(several)]
+    table = pd.concat(tables)
+    table = table[table.policy.isin(policies)]
+    same = ["run", "policy", "generator", "prompt", "iteration", "position", "drafted", "accepted", "context"]
+    return table.groupby(same, as_index=False)[_SECONDS].median()
+
+
+def _fit_plain(steps: pd.DataFrame) -> tuple[float, float]:
+    design = np.stack([np.ones(len(steps)), steps.context], axis=1)
+    base, slope = fit(design, steps.verify_seconds.to_numpy())
+    return float(base), float(slope)
+
+
+def _fit_draft(rounds: pd.DataFrame) -> dict[str, float]:
+    """Seconds of k steps from context n: first + (k - 1) step + slope (k n + k (k - 1) / 2), as CostModel prices them."""
+    k, n = rounds.drafted.to_numpy(), rounds.context.to_numpy()
+    design = np.stack([np.ones(len(k)), k - 1, k * n + k * (k - 1) / 2], axis=1)
+    first, step, slope = fit(design, rounds.draft_seconds.to_numpy())
+    return {"draft": float(step), "draft_first": float(first), "draft_context": float(slope)}
+
+
+def _fit_verify(rounds: pd.DataFrame, steps: pd.DataFrame) -> tuple[tuple[tuple[int, float], ...], float]:
+    """The verification curve, linear between the token counts that were measured often, and the slope per context token."""
+    tokens, context = rounds.drafted.to_numpy() + 1, rounds.context.to_numpy()
+    seconds = rounds.verify_seconds.to_numpy()
+    if np.sum(tokens == 1) < _FEW:
+        # Rounds without a draft are rare (a last token): the same forward pass in plain decoding stands for them.
+        around = float(np.median(rounds.verify_seconds - rounds.forward_seconds))
+        tokens = np.append(tokens, np.ones(len(steps), int))
+        context = np.append(context, steps.context)
+        seconds = np.append(seconds, steps.forward_seconds + around)
+    counts, often = np.unique(tokens, return_counts=True)
+    # Clipped drafts near the end of a text have many lengths, each seen a few times: they are no points of the curve.
+    enough = often >= max(_FEW, often.max() / 20)
+    knots = np.union1d(counts[enough], [1, counts[-1]])
+    hats = np.stack([np.interp(tokens, knots, row) for row in np.eye(len(knots))], axis=1)
+    *curve, slope = fit(np.column_stack([hats, context]), seconds)
+    level = isotonic_regression(curve, weights=hats.sum(axis=0)).x
+    return tuple((int(count), float(cost)) for count, cost in zip(knots, level, strict=True)), float(slope)
+
+
+def _with_prefill(cost: CostModel, rows: pd.DataFrame) -> CostModel:
+    """Add what reading the prompt costs, the start of the call included: first iterations less what they cost elsewhere."""
+    first = rows[rows.iteration == 0]
+    seconds = first.draft_seconds + first.verify_seconds + first.rest_seconds
+    plain = first.policy == PLAIN
+    alone = (seconds[plain] - cost.step(first.context[plain])).sum() / first.context[plain].sum()
+    target = max(0.0, float(alone))
+    beyond = seconds[~plain] - cost.round(first.drafted[~plain].to_numpy(), first.context[~plain].to_numpy())
+    both = float(beyond.sum() / first.context[~plain].sum())
+    return dataclasses.replace(cost, target_prefill=target, draft_prefill=max(0.0, both - target))
+
+
+def fit(design: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+    """Coefficients [p], none negative, of seconds [n] = design [n, p] @ coefficients, by robust least squares.
+
+    A disturbance is as likely in any moment, so the variance grows with the duration: rows are weighted by 1 / fitted, and
+    those off by more than 1.345 robust standard deviations are weighted down (Huber 1964).
+    """
+    scale = np.abs(design).max(axis=0)
+    scale[scale == 0] = 1
+    scaled = design / scale
+    weight = np.ones(len(seconds))
+    for _ in range(20):
+        root = np.sqrt(weight)
+        solution, _ = nnls(scaled * root[:, None], seconds * root)
+        fitted = np.maximum(scaled @ solution, 1e-3 * seconds.mean() + 1e-12)
+        deviation = np.abs(seconds - fitted) / np.sqrt(fitted)
+        spread = 1.4826 * np.median(deviation)
+        if spread <= 1e-12:
+            break
+        weight = np.minimum(1, 1.345 * spread / np.maximum(deviation, 1e-300)) / fitted
+        weight = weight / weight.max()
+    return solution / scale
+
+
+def _residuals(cost: CostModel, rounds: pd.DataFrame, steps: pd.DataFrame) -> list[Residual]:
+    k, n = rounds.drafted.to_numpy(), rounds.context.to_numpy()
+    drafted = k > 0
+    draft = rounds.draft_seconds.to_numpy()[drafted]
+    verify = cost.verification(k + 1) + cost.verify_context * n
+    constant = np.full(len(rounds), cost.iteration)
+    plain = cost.step(steps.context.to_numpy())
+    return [
+        *_by_tokens("draft", k[drafted], draft, cost.drafting(k[drafted], n[drafted])),
+        *_by_tokens("verify", k + 1, rounds.verify_seconds.to_numpy(), verify),
+        _residual("iteration", None, rounds.rest_seconds.to_numpy(), constant),
+        _residual("plain", None, steps.verify_seconds.to_numpy(), plain),
+    ]
+
+
+def _by_tokens(part: str, tokens: np.ndarray, measured: np.ndarray, fitted: np.ndarray) -> list[Residual]:
+    counts = [int(count) for count, often in zip(*np.unique(tokens, return_counts=True), strict=True) if often >= _FEW]
+    return [_residual(part, count, measured[tokens == count], fitted[tokens == count]) for count in counts]
+
+
+def _residual(part: str, tokens: int | None, measured: np.ndarray, fitted: np.ndarray) -> Residual:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scatter = float(np.median(np.abs(fitted / measured - 1)))
+        error = float(fitted.mean() / measured.mean() - 1)
+    return Residual(part, tokens, len(measured), float(measured.mean()), float(fitted.mean()), error, scatter)

@@ -1,0 +1,89 @@
+"""Why a replayed iteration differs from the real one: the first difference, explained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.policies import Policy
+from analysis.simulate import draft_from
+from oracle.runs import Call
+from oracle.trace import Trace
+
+# Float32 passes over one token and over several at once differ by rounding alone; a lead below this may turn either way.
+TIE_LOGIT, TIE_PROBABILITY = 1e-3, 1e-4
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first iteration of a policy whose (position, drafted, accepted) is not the replay's."""
+
+    prompt: str
+    repeat: int
+    iteration: int
+    replayed: tuple[int, int, int] | None  # position, drafted, accepted; None: no such iteration
+    measured: tuple[int, int, int] | None
+    reason: str
+
+
+def same_rows(replayed: np.ndarray, call: Call) -> np.ndarray:
+    """(identical iterations, iterations) of a call; int [2].  The longer of the two sides is counted."""
+    rows = _rows(call)
+    size = min(len(rows), len(replayed))
+    return np.array([np.all(rows[:size] == replayed[:size], axis=1).sum(), max(len(rows), len(replayed))])
+
+
+def first_difference(
+    trace: Trace, replayed: Sequence[np.ndarray], calls: Sequence[tuple[int, Call]], policy: Policy
+) -> Difference | None:
+    """The first difference among ``calls``, given as (number in the trace, call); ``replayed`` is int [I, 3] a prompt."""
+    for prompt, call in calls:
+        rows, expected = _rows(call), replayed[prompt]
+        size = min(len(rows), len(expected))
+        wrong = np.flatnonzero(np.any(rows[:size] != expected[:size], axis=1))
+        if not len(wrong) and len(rows) == len(expected):
+            continue
+        at = int(wrong[0]) if len(wrong) else size
+        return Difference(
+            prompt=call.id,
+            repeat=call.repeat,
+            iteration=at,
+            replayed=tuple(expected[at].tolist()) if at < len(expected) else None,
+            measured=tuple(rows[at].tolist()) if at < len(rows) else None,
+            reason=explain(trace, prompt, call, at, policy),
+        )
+    return None
+
+
+def _rows(call: Call) -> np.ndarray:
+    return np.stack([call.position, call.drafted, call.accepted], axis=1)
+
+
+def explain(trace: Trace, prompt: int, call: Call, iteration: int, policy: Policy) -> str:
+    """The likeliest cause of a difference in this iteration of a call, in words."""
+    half = "" if trace.meta.get("dtype", "float32") == "float32" else f" ({trace.meta['dtype']} rounds by batch shape)"
+    text = slice(int(trace.offsets[prompt]), int(trace.offsets[prompt + 1]))
+    known = trace.target_tokens[text]
+    size = min(len(known), len(call.tokens))
+    differs = np.flatnonzero(known[:size] != call.tokens[:size])
+    position = int(call.position[min(iteration, len(call.position) - 1)])
+    reach = position + int(call.drafted[min(iteration, len(call.drafted) - 1)])
+    if len(differs) and differs[0] <= reach:
+        at = int(differs[0])
+        margin = float(trace.target_margin[text][at])
+        kind = "a near-tie" if margin < TIE_LOGIT or half else "no near-tie: a fault"
+        return f"the text leaves the trace's at token {at}, where the target's lead is {margin:.2g} logits: {kind}{half}"
+    if policy.carries_over and iteration == 0 and len(call.budget) and position == 0:
+        return "the lookahead that the prompt began with is another one: an earlier prompt went another way"
+    tokens, signals = draft_from(trace, text.start + position, max(1, reach - position))
+    if len(signals.margin) and float(signals.margin.min()) < TIE_PROBABILITY:
+        return f"the draft's lead is {float(signals.margin.min()):.2g} in probability there: a near-tie{half}"
+    threshold = float(call.threshold[min(iteration, len(call.threshold) - 1)])
+    distance = np.abs(signals.confidence - threshold).min(initial=np.inf) if threshold > 0 else np.inf
+    if distance < TIE_PROBABILITY or (half and distance < 0.05):
+        return f"a confidence is only {distance:.2g} from the threshold of {threshold:.4g}: a near-tie{half}"
+    if len(tokens) < reach - position:
+        return f"the trace recorded {trace.max_overrun} tokens after a disagreement, the real draft went further"
+    return f"half precision{half}" if half else "unexplained: replay and library disagree"
