@@ -26,9 +26,9 @@ def run(*words, **options):
 def trace(tmp_path):
     folder = tmp_path / "trace"
     folder.mkdir()
-    write_meta(folder, {"eos_token_ids": [EOS], "max_overrun": 4, "prompts": {"dataset": "by-hand"}})
+    write_meta(folder, {"eos_token_ids": [EOS], "max_overrun": 9, "prompts": {"dataset": "by-hand"}})
     texts = ["++-+++-+", "+++++", "--+-", "+-+-+-++"]
-    branches = {at: [(1, 0.9)] * 4 for at in range(9)}
+    branches = {at: [(1, 0.9)] * 9 for at in range(9)}
     write_part(folder, 0, [pattern(text, index=n, overruns=branches) for n, text in enumerate(texts)])
     return folder
 
