@@ -33,8 +33,6 @@ _BINDING = (
     "draft.weights_sample_sha256",
     "dtype",
     "draft.dtype",
-    "prompts_planned",
-    "prompts_sha256",
     "eos_token_ids",
     "max_new_tokens",
     "max_overrun",
@@ -42,6 +40,8 @@ _BINDING = (
     "chat",
     "decoding",
     "reference",
+    "prompts_planned",
+    "prompts_sha256",  # of the token ids and limits, so it comes last: most of the above change it too
 )
 
 
