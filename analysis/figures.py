@@ -47,12 +47,12 @@ def theme() -> Iterator[None]:
         yield
 
 
-def new_axes(count: int = 1, columns: int = 1, size: tuple[float, float] = SIZE, share_y: bool = False) -> list[Axes]:
+def new_axes(count: int = 1, columns: int = 1, size: tuple[float, float] = SIZE) -> list[Axes]:
     """Axes in a new figure, row by row in ``columns`` columns; ``size`` of one panel in inches."""
     rows = -(-count // columns)
     with theme():
         figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
-        grid = figure.subplots(rows, columns, squeeze=False, sharey=share_y).ravel().tolist()
+        grid = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
     for unused in grid[count:]:
         unused.remove()
     return grid[:count]

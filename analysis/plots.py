@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike
 
 from analysis.distributions import Counts, Fit, fit_all, kaplan_meier
 from analysis.figures import axes_or_new, describe, legend, new_axes, save
-from analysis.palette import BLACK, BLUE, EDGE, GREY, INK, OBSERVED, Style, style, styles
+from analysis.palette import BLACK, BLUE, GREY, INK, style, styles
 from analysis.plots_heatmap import plot_heatmap
+from analysis.plots_histogram import X_LABEL, in_words, plot_histogram, values_of
 from analysis.plots_policies import plot_iterations, plot_simulated_vs_measured
 from analysis.plots_signals import plot_calibration, plot_roc
 from analysis.profiles import hazard, profile
@@ -29,88 +29,17 @@ __all__ = [
     "plot_position", "plot_roc", "plot_simulated_vs_measured", "plot_survival", "plot_variance", "save",
 ]  # fmt: skip
 
-MOST_BARS = 40
-X_LABEL = {
-    "accepted": "accepted tokens per oracle iteration",
-    "detect": "draft passes per oracle iteration (accepted + 1)",
-}
-
-
-def plot_histogram(
-    data: Trace | ArrayLike, ax: Axes | None = None, *, fits: Sequence[Fit] = (), convention: str = "accepted"
-) -> Axes:
-    """Shares of the oracle SL, a bar a value and one for all beyond, with the geometric distribution of the same mean.
-
-    ``data`` is a trace, or the SL of each iteration (whole numbers, int [n]) in ``convention``; ``fits`` go on top.
-    """
-    ax = axes_or_new(ax)
-    values, sample = _values(data, convention)
-    first = 0 if convention == "accepted" else 1
-    cap = _cap(values)
-    counts = np.bincount(np.minimum(values, cap + 1), minlength=cap + 2)[first:] / len(values)
-    over = values.max() > cap
-    k = np.arange(first, cap + 1)
-    ax.bar(k, counts[: len(k)], width=0.82, color=OBSERVED, edgecolor=EDGE, linewidth=0.5, label=f"observed ({sample})")
-    if over:
-        ax.bar(cap + 2.5, counts[-1], width=1.6, color=OBSERVED, edgecolor=EDGE, linewidth=0.5, hatch="////")
-        ax.annotate(
-            f"{counts[-1]:.1%}", (cap + 2.5, counts[-1]), (0, 2), textcoords="offset points", ha="center", fontsize=7
-        )
-    mean = values.mean() - first
-    beyond = mean / (1 + mean) if mean else 0.0  # P(SL > k) = beyond ** (k + 1 - first)
-    expected = beyond ** (np.arange(first, cap + 2) - first) * (1 - beyond)
-    expected[-1] = beyond ** (cap + 1 - first)
-    look = style("geometric")
-    _overlay(ax, k, expected, over, look, "geometric, same mean")
-    ax.plot(k, expected[:-1], color=look.color, marker=look.marker, markersize=3, linestyle="none")
-    # A fitted geometric differs from the one of the same mean (it knows of cut runs), so it gets a dash of its own.
-    looks = styles(["geometric", *(f"{fit.family}:fitted" for fit in fits)])
-    for fit in fits:
-        chances = np.append(fit.pmf(k - first), np.exp(fit.log_sf(np.array([cap + 1 - first]))))
-        _overlay(ax, k, chances, over, looks[f"{fit.family}:fitted"], f"{fit.family}, fitted")
-    _integer_ticks(ax, first, cap, over)
-    ax.grid(visible=False, axis="x")
-    ax.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
-    spread = values.std(ddof=1) if len(values) > 1 else float("nan")
-    described = f"mean {values.mean():.3g}, SD {spread:.3g}" if len(values) > 1 else f"{values[0]} (one iteration)"
-    describe(ax, f"Oracle SL: {described}", X_LABEL[convention], "share of iterations")
-    legend(ax, "upper right")
-    return ax
-
 
 def plot_variance(data: Mapping[str, Trace], ax: Axes | None = None) -> Axes:
     """Mean and SD of the oracle SL (`detect`) of each data set, beside the published values."""
     ax = axes_or_new(ax)
-    rows: list[tuple[str, str, float, float]] = []
-    for name, trace in data.items():
-        values, sample = _values(trace, "detect")
-        rows.append(
-            (
-                f"{name}, measured\n{sample.replace(', ', chr(10))}",
-                "measured",
-                float(values.mean()),
-                float(values.std(ddof=1)) if len(values) > 1 else 0.0,
-            )
-        )
-        twin = published_for(name)
-        if twin:
-            rows.append((f"{twin.data}, published", "published", twin.mean, twin.sd))
-    shown = {published_for(name).data for name in data if published_for(name)}
-    rows += [
-        (f"{key}, published", "published", found.mean, found.sd)
-        for key, found in ORACLE_ANALYSIS.items()
-        if key not in shown
-    ]
+    rows = _variance_rows(data)
     widest = max(mean + sd for *_, mean, sd in rows)
-    for row, (_, source, mean, sd) in enumerate(rows):
-        own = source != "published"
+    for row, (_, own, mean, sd) in enumerate(rows):
         color, face = (BLUE, BLUE) if own else (GREY, "white")
-        ax.plot(
-            [max(mean - sd, 0), mean + sd], [row, row], color=color, linewidth=2 if own else 1.4, solid_capstyle="butt"
-        )
-        ax.plot(
-            mean, row, marker="o" if own else "D", color=color, markerfacecolor=face, markersize=6, linestyle="none"
-        )
+        whisker = [max(mean - sd, 0), mean + sd]  # no iteration is shorter than nothing
+        ax.plot(whisker, [row, row], color=color, linewidth=2 if own else 1.4, solid_capstyle="butt")
+        ax.plot(mean, row, marker="o" if own else "D", color=color, markerfacecolor=face, linestyle="none")
         ax.text(mean + sd + widest * 0.02, row, f"{mean:.1f} ± {sd:.1f}", va="center", fontsize=8)
     ax.set_yticks(range(len(rows)), [name for name, *_ in rows])
     ax.set_ylim(len(rows) - 0.4, -0.6)
@@ -130,7 +59,7 @@ def plot_position(data: Trace, ax: Axes | None = None, *, along: str = "iteratio
     known = curve.count > 0
     if np.isfinite(curve.low).any():
         ax.fill_between(curve.x[known], curve.low[known], curve.high[known], color=BLUE, alpha=0.2, linewidth=0)
-    label = f"mean of {bins} equal stretches ({_sample(data, len(runs))})"
+    label = f"mean of {bins} equal stretches ({in_words(data, len(runs))})"
     ax.plot(curve.x[known], curve.value[known], color=BLUE, marker="o", markersize=3.5, linewidth=1.5, label=label)
     mean = float(runs.accepted.mean())
     ax.axhline(mean, color=INK, linewidth=1, linestyle=(0, (4, 2)), label=f"mean of all, {mean:.3g}")
@@ -148,16 +77,15 @@ def plot_position(data: Trace, ax: Axes | None = None, *, along: str = "iteratio
 def plot_hazard(data: Trace, ax: Axes | None = None, *, longest: int = 64, fits: Sequence[Fit] = ()) -> Axes:
     """Probability that the next token is accepted, by the number accepted before it; flat where acceptance is i.i.d."""
     ax = axes_or_new(ax)
-    curve = hazard(data, longest)
+    curve, table = hazard(data, longest), _table(data)
     enough = np.maximum.accumulate(curve.high - curve.low) < 0.3  # wider bands say nothing and hide the rest
     shown = enough if enough.sum() > 1 else np.ones(len(enough), bool)
     x = curve.x[shown]
     ax.fill_between(x, curve.low[shown], curve.high[shown], color=BLUE, alpha=0.2, linewidth=0)
-    sample = f"observed ({_sample(data, len(data.iterations()))})"
+    sample = f"observed ({in_words(data, table.n)})"
     ax.plot(x, curve.value[shown], color=BLUE, marker="o", markersize=3.5, linewidth=1.5, label=sample)
-    hits, trials = (curve.value * curve.count).sum(), curve.count.sum()
-    if trials:
-        flat = hits / trials
+    if table.accepted + table.events.sum():
+        flat = table.accepted / (table.accepted + table.events.sum())  # the i.i.d. maximum-likelihood estimate
         look = style("geometric")
         ax.axhline(flat, color=look.color, linestyle=look.dash, linewidth=1.3, label=f"geometric (i.i.d.), {flat:.3g}")
     looks = styles([fit.family for fit in fits])
@@ -199,7 +127,7 @@ def plot_survival(data: Trace, ax: Axes | None = None, *, fits: Sequence[Fit] = 
         marker=marker,
         markersize=3,
         linewidth=1.4,
-        label=f"Kaplan-Meier ({_sample(data, table.n)})",
+        label=f"Kaplan-Meier ({in_words(data, table.n)})",
     )
     looks = styles([fit.family for fit in fits])
     for fit in fits:
@@ -248,7 +176,7 @@ def panel(traces: Mapping[str, Trace], kind: str) -> Figure:
         raise ValueError("no trace given; a panel needs at least one")
     extra = kind == "variance"
     count = len(traces) + extra
-    axes = new_axes(count, min(count, 3 if count != 4 else 2), share_y=kind in ("hazard", "survival"))
+    axes = new_axes(count, min(count, 3 if count != 4 else 2))
     for (name, trace), ax in zip(traces.items(), axes, strict=False):
         if extra:
             plot_histogram(trace, ax, convention="detect")
@@ -266,51 +194,19 @@ def panel(traces: Mapping[str, Trace], kind: str) -> Figure:
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
-def _values(data: Trace | ArrayLike, convention: str) -> tuple[np.ndarray, str]:
-    """SL of each iteration, int64 [n], and the sample in words."""
-    if convention not in X_LABEL:
-        raise ValueError(f"convention must be one of {', '.join(X_LABEL)}, not {convention!r}")
-    if isinstance(data, Trace):
-        values = data.iterations()[convention].to_numpy()
-        return values, _sample(data, len(values))
-    values = np.asarray(data)
-    least = 0 if convention == "accepted" else 1
-    if values.ndim != 1 or not len(values) or values.dtype.kind not in "iu" or values.min() < least:
-        raise ValueError(f"the SL of iterations must be a non-empty list of whole numbers from {least}, not {data!r}")
-    return values.astype(np.int64), f"n = {len(values):,} iteration{'s' * (len(values) > 1)}"
+def _variance_rows(data: Mapping[str, Trace]) -> list[tuple[str, bool, float, float]]:
+    """(label, whether measured, mean, SD): each trace with its published twin below, then the other published ones."""
+    rows, left = [], dict(ORACLE_ANALYSIS)
+    for name, trace in data.items():
+        values, words = values_of(trace, "detect")
+        spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+        rows.append((f"{name}, measured\n" + "\n".join(words.split(", ")), True, float(values.mean()), spread))
+        twin = published_for(name)
+        if twin and left.pop(twin.data, None):
+            rows.append((f"{twin.data}, published", False, twin.mean, twin.sd))
+    return rows + [(f"{name}, published", False, found.mean, found.sd) for name, found in left.items()]
 
 
 def _table(trace: Trace) -> Counts:
     runs = trace.iterations()
     return Counts.from_samples(runs.accepted.to_numpy(), runs.censored.to_numpy())
-
-
-def _sample(trace: Trace, iterations: int) -> str:
-    return f"n = {iterations:,} iterations, {trace.prompts:,} prompt{'s' * (trace.prompts > 1)}"
-
-
-def _cap(values: np.ndarray) -> int:
-    """Last value with a bar of its own: the largest if few lie beyond 99.5 % of the iterations, 40 at most."""
-    largest = int(values.max())
-    most = int(np.clip(np.quantile(values, 0.995, method="inverted_cdf"), 10, MOST_BARS))
-    return max(largest, 2) if largest <= most + 2 else most
-
-
-def _overlay(ax: Axes, k: np.ndarray, chances: np.ndarray, over: bool, look: Style, label: str) -> None:
-    ax.plot(k, chances[:-1], color=look.color, linestyle=look.dash, linewidth=1.3, label=label)
-    if over:
-        beyond = [k[-1] + 1.7, k[-1] + 3.3]  # across the bar
-        ax.plot(beyond, [chances[-1]] * 2, color=look.color, linestyle=look.dash, linewidth=1.3)
-
-
-def _integer_ticks(ax: Axes, first: int, cap: int, over: bool) -> None:
-    step = next(step for step in (1, 2, 5, 10) if (cap - first) / step <= 12)
-    ticks = [tick for tick in range(first, cap + 1) if tick % step == 0 or tick == first]
-    if len(ticks) > 1 and ticks[1] - ticks[0] < step / 2 + 0.5 and step > 1:
-        ticks.pop(1)
-    if over:  # room for the label of the bar beyond
-        ticks = [tick for tick in ticks if tick <= cap - step / 3] or ticks
-    ax.set_xticks(
-        [*ticks, cap + 2.5] if over else ticks, [*map(str, ticks), f"≥{cap + 1}"] if over else [*map(str, ticks)]
-    )
-    ax.set_xlim(first - 0.8, cap + (3.8 if over else 0.8))

@@ -133,7 +133,7 @@ def _prompts(description: Description, gap: Gap | None) -> tuple[str | None, str
     if math.isnan(icc.value) or math.isnan(icc.low):
         return None, "How much of the variation lies between prompts cannot be told from one prompt; collect more."
     share = (
-        f"{max(icc.value, 0):.0%} of the variance of the oracle SL lies between prompts "
+        f"{max(icc.value, 0):.1%} of the variance of the oracle SL lies between prompts "
         f"(intra-class correlation {icc}, design effect {design})"
     )
     if icc.value >= MUCH_BETWEEN and icc.low > 0:

@@ -414,7 +414,7 @@ def test_verdict_on_the_gap(gain, width, large, words):
 def test_verdict_on_prompts(icc, grade):
     found = verdict(made_up(icc=icc), 0.5, made_up_gap(per_prompt=sure(1.08)))
     assert found.between_prompts == grade
-    assert f"{max(icc, 0):.0%} of the variance" in str(found) and "would add 8.0% (7.0 to 9.0%)" in str(found)
+    assert f"{max(icc, 0):.1%} of the variance" in str(found) and "would add 8.0% (7.0 to 9.0%)" in str(found)
 
 
 def test_verdict_on_prompts_needs_more_than_one():
