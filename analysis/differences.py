@@ -27,6 +27,11 @@ class Difference:
     measured: tuple[int, int, int] | None
     reason: str
 
+    def __str__(self) -> str:
+        sides = " against ".join("nothing" if row is None else "drafted {1}, accepted {2} at {0}".format(*row)
+                                 for row in (self.replayed, self.measured))  # fmt: skip
+        return f"prompt {self.prompt}, repeat {self.repeat}, iteration {self.iteration}: {sides} measured; {self.reason}"
+
 
 def same_rows(replayed: np.ndarray, call: Call) -> np.ndarray:
     """(identical iterations, iterations) of a call; int [2].  The longer of the two sides is counted."""
