@@ -10,6 +10,8 @@ from oracle.arms import has_scikit_learn, settings_of
 from oracle.collect import collect
 from oracle.generate import assisted
 from oracle.loop import draft_and_verify
+from oracle.pairs import load_pair
+from oracle.prompts import load_prompts
 from oracle.timing import Clock
 from oracle.trace import Trace
 
@@ -53,7 +55,7 @@ def late_token(trace):
 def tiny(request, tmp_path_factory):
     """A pair of each kind and its trace."""
     pair = tiny_pair(request.param)
-    limit = 48 if request.param == "llama" else 32
+    limit = 48 if request.param == "llama" else 24
     prompts = PROMPTS if request.param == "llama" else PROMPTS[:2]
     return pair, recorded(pair, tmp_path_factory.mktemp(request.param), limit, prompts)
 
@@ -118,6 +120,21 @@ def test_end_of_text_in_the_middle(tiny_with_eos, policy):
     pair, trace = tiny_with_eos
     assert "eos" in trace.finish
     check(pair, trace, policy)
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory):
+    """The shipped pair, on one prompt that asks for code and one in words."""
+    pair = load_pair("demo", device="cpu")
+    prompts = [next(iter(load_prompts(name, limit=1))) for name in ("demo-code", "demo-text")]
+    path = tmp_path_factory.mktemp("embedded")
+    collect(pair, prompts, path, max_new_tokens=28, max_overrun=64)
+    return pair, Trace.load(path)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_embedded_pair_is_replayed(embedded, policy):
+    check(*embedded, policy)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
