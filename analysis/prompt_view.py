@@ -1,7 +1,7 @@
 """Data of the interactive view of single prompts: each text, and what every policy did to it, iteration by iteration.
 
-The view is plain JSON.  Token strings are stored once, in ``words``, and everything else refers to them by number; a draft's
-overrun is kept only as far as some shown policy really drafted it.
+The view is plain JSON.  Token strings are stored once, in ``words``, and everything else refers to them by number; a
+draft's overrun is kept only as far as some shown policy really drafted it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def decoded_ids(ids: list[int]) -> list[str]:
 
 
 def share_out(sizes: Sequence[int], limit: int = MAX_PROMPTS) -> list[np.ndarray]:
-    """Which prompts of each trace to show: about as many of each, evenly spaced, int64 arrays; at most ``limit`` in all."""
+    """Which prompts of each trace to show, int64 arrays: about as many of each, evenly spaced, ``limit`` in all."""
     counts = [0] * len(sizes)
     left = limit
     # Smallest traces first, so that what they cannot use goes to the others.
@@ -60,7 +60,11 @@ def view_prompts(
     ``source`` is the trace's number in the page; new token strings are entered in ``table`` (string -> number).
     """
     pieces = [_pieces(trace, results, prompt) for prompt in chosen.tolist()]
-    ids = [array for piece in pieces for array in (*piece["tokens"].values(), *(over[0] for over in piece["over"].values()))]
+    ids = [
+        array
+        for piece in pieces
+        for array in (*piece["tokens"].values(), *(over[0] for over in piece["over"].values()))
+    ]
     number = enter_words(decode, np.concatenate([np.zeros(0, np.int64), *ids]), table)
 
     def words(tokens: np.ndarray) -> list[int]:

@@ -9,11 +9,21 @@ from importlib import metadata
 from pathlib import Path
 
 from analysis import report_figures as figures
-from analysis import report_sections as sections
-from analysis.prompt_view import MAX_PROMPTS, share_out, view_prompts
-from analysis.report_markup import Markup, join, page, section, tag
-from analysis.report_sections import per_trace
+from analysis.report_markup import Markup, join, page, section
+from analysis.report_policies import policies_section, settings
+from analysis.report_sections import (
+    collected,
+    fits,
+    glance,
+    glossary,
+    pair_name,
+    per_trace,
+    published,
+    signals,
+    statistics,
+)
 from analysis.report_study import Source, Study, study, unique_names
+from analysis.report_viewer import prompt_data, viewer
 
 __all__ = ["POLICIES", "Source", "report"]
 
@@ -23,8 +33,9 @@ POLICIES = ("constant:tokens=5", "heuristic", "dynamic", "oracle:detect", "oracl
 def report(sources: Sequence[Source], out: str | Path, *, policies: Sequence[str] = POLICIES) -> Path:
     """Write the report of ``sources`` to the file ``out`` and return its path.
 
-    ``policies`` are simulated on every trace and shown in the tables and in the view of single prompts.  Raises ValueError
-    for an unknown policy or no source, RuntimeError where the file cannot be written.
+    ``policies`` are simulated on every trace and shown in the tables and in the view of single prompts; one that needs
+    more overrun than a trace recorded is left out there, and the page says so.  Raises ValueError for an unknown
+    policy, for no source, or where no policy is left, and RuntimeError where the file cannot be written.
     """
     if not sources:
         raise ValueError("a report needs at least one trace")
@@ -44,77 +55,47 @@ def report(sources: Sequence[Source], out: str | Path, *, policies: Sequence[str
 def render(studies: Sequence[Study]) -> str:
     """The page's HTML."""
     view, shown = prompt_data(studies)
-    total = sum(each.trace.prompts for each in studies)
-    parts = [
-        ("glance", "In short", sections.glance(studies)),
-        ("collected", "What was collected", sections.collected(studies)),
-        ("policies", "Policies", per_trace(studies, lambda each: join(filter(None, [sections.policies(each), figures.measured_figure(each)])))),
-        ("settings", "Settings to paste", sections.settings(studies)),
-        ("prompts", "Single prompts", join([_viewer(shown, total), per_trace(studies, lambda each: figures.iterations_figure(each, 0))])),
-        ("lookahead", "The oracle's lookahead", join([per_trace(studies, figures.lookahead_figures), sections.statistics(studies)])),
-        ("distributions", "Fitted distributions", per_trace(studies, lambda each: join([figures.fit_figures(each), sections.fits(each)]))),
-        ("signals", "Signals of the draft", join([per_trace(studies, figures.signal_figures), sections.signals(studies)])),
-        ("published", "Beside published numbers", join([figures.variance_figure(studies), sections.published(studies)])),
-        ("glossary", "Words", sections.glossary()),
+    bodies = [
+        ("glance", "In short", glance(studies)),
+        ("collected", "What was collected", collected(studies)),
+        ("policies", "Policies", per_trace(studies, _policies)),
+        ("settings", "Settings to paste", per_trace(studies, settings)),
+        ("prompts", "Single prompts", join([viewer(studies, shown), per_trace(studies, figures.iterations_figure)])),
+        ("lookahead", "The oracle's lookahead", _lookahead(studies)),
+        ("distributions", "Fitted distributions", per_trace(studies, _distributions)),
+        ("signals", "Signals of the draft", _signals(studies)),
+        ("published", "Beside published numbers", join([figures.variance_figure(studies), published(studies)])),
+        ("glossary", "Words", glossary()),
     ]
     return page(
         title="Speculation lookahead: " + ", ".join(each.name for each in studies),
         subtitle=_subtitle(studies),
-        sections=[(identifier, title, section(identifier, title, body)) for identifier, title, body in parts],
-        footer=f"Made by oracle-lookahead {_version()}. Every number comes from replaying recorded traces; nothing on this page is loaded from elsewhere.",
+        sections=[(identifier, title, section(identifier, title, body)) for identifier, title, body in bodies],
+        footer=f"Made by oracle-lookahead {_version()} from recorded traces. Nothing here is loaded from elsewhere.",
         view=view,
     )
 
 
-def prompt_data(studies: Sequence[Study]) -> tuple[dict, int]:
-    """JSON of the view of single prompts, and how many prompts are in it."""
-    table: dict[str, int] = {}
-    prompts: list[dict] = []
-    chosen = share_out([each.trace.prompts for each in studies])
-    for number, (each, some) in enumerate(zip(studies, chosen, strict=True)):
-        prompts += view_prompts(number, each.trace, each.results, some, each.source.decode, table)
-    named = [{"name": each.name, "policies": [result.policy for result in each.results]} for each in studies]
-    return {"words": list(table), "sources": named, "prompts": prompts}, len(prompts)
+def _policies(each: Study) -> Markup:
+    return join(filter(None, [policies_section(each), figures.measured_figure(each)]))
 
 
-def _viewer(shown: int, total: int) -> Markup:
-    which = f"All {total:,} prompts" if shown == total else f"{shown:,} of {total:,} prompts, evenly spaced (a page shows at most {MAX_PROMPTS})"
-    words = (
-        f"{which}. Brackets enclose an iteration: what the draft proposed and the target's own token at its end. "
-        "The text itself is what is left when rejected and wasted tokens are hidden; it is the same whatever the policy does."
-    )
-    keys = ("In the text, the left and right arrow keys go from token to token, up and down from iteration to iteration.")
-    legend = [("accepted", "accepted"), ("rejected", "rejected"), ("overrun", "overrun (wasted)"), ("own", "the target's own")]
-    head = ("Policy", "Target passes", "Drafted", "Accepted", "Wasted", "Speedup here")
-    header = [tag("th", name, scope="col", class_="number" if column else None) for column, name in enumerate(head)]
-    rows = tag(
-        "table",
-        tag("caption", tag("span", "Choose a policy; the numbers are of this prompt alone")),
-        tag("thead", tag("tr", *header)),
-        Markup('<tbody id="policy-rows"></tbody>'),
-        class_="policies",
-    )
-    return join([
-        tag("p", words),
-        Markup('<noscript><p class="warning">This part needs JavaScript; everything else on the page works without it.</p></noscript>'),
-        Markup('<div id="viewer" hidden>'),
-        Markup('<div class="controls"><button type="button" id="previous">Previous</button><label>Prompt <select id="prompt-choice"></select></label>'
-               '<button type="button" id="next">Next</button></div>'),
-        tag("div", rows, class_="scroll", role="region", aria_label="Policies on this prompt", tabindex="0"),
-        Markup('<details><summary>The prompt</summary><pre class="wrapped" id="question" tabindex="0"></pre></details>'),
-        tag("ul", *(tag("li", tag("span", words, class_=f"token {kind}")) for kind, words in legend), class_="legend"),
-        Markup('<div class="controls"><label><input type="checkbox" id="hide-unkept"> Hide rejected and wasted tokens</label>'
-               '<span id="view-summary" role="status"></span></div>'),
-        Markup('<div class="text" id="view-text" role="listbox" aria-describedby="view-keys"></div>'),
-        tag("p", keys, id="view-keys", class_="note"),
-        Markup('<div id="tip" role="tooltip" hidden></div></div>'),
-    ])  # fmt: skip
+def _lookahead(studies: Sequence[Study]) -> Markup:
+    return join([per_trace(studies, figures.lookahead_figures), statistics(studies)])
+
+
+def _distributions(each: Study) -> Markup:
+    return join([figures.fit_figures(each), fits(each)])
+
+
+def _signals(studies: Sequence[Study]) -> Markup:
+    return join([per_trace(studies, figures.signal_figures), signals(studies)])
 
 
 def _subtitle(studies: Sequence[Study]) -> str:
     prompts = sum(each.trace.prompts for each in studies)
     tokens = sum(each.trace.tokens for each in studies)
-    pairs = dict.fromkeys(sections.pair_name(each.trace) for each in studies)
+    pairs = dict.fromkeys(pair_name(each.trace) for each in studies)
     return f"{'; '.join(pairs)}. {prompts:,} prompts, {tokens:,} tokens."
 
 

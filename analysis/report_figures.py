@@ -32,51 +32,60 @@ def lookahead_figures(study: Study) -> Markup:
     name, shown = study.name, _shown_fits(study)
     summary = study.description.everything.accepted
     numbers = f"mean {summary.mean.value:.2f}, SD {summary.sd.value:.2f}"
-    return _grid([
-        _picture(
-            plot_histogram(study.trace, fits=shown),
-            f"Histogram of the accepted lengths of {name}: {numbers}.",
-            "How many draft tokens would be accepted in each iteration of the oracle, with fitted distributions over it.",
-        ),
-        _picture(
-            plot_position(study.trace),
-            f"Mean oracle SL along the texts of {name}.",
-            "Oracle SL from the beginning (0) to the end (1) of each text.",
-        ),
-    ])  # fmt: skip
+    return _grid(
+        [
+            _picture(
+                plot_histogram(study.trace, fits=shown),
+                f"Histogram of the accepted lengths of {name}: {numbers}.",
+                "How many draft tokens would be accepted in each iteration of the oracle, with fitted distributions"
+                " over it.",
+            ),
+            _picture(
+                plot_position(study.trace),
+                f"Mean oracle SL along the texts of {name}.",
+                "Oracle SL from the beginning (0) to the end (1) of each text.",
+            ),
+        ]
+    )
 
 
 def fit_figures(study: Study) -> Markup:
     """Hazard and survival: where a family fits and where it does not."""
     name, shown = study.name, _shown_fits(study)
-    return _grid([
-        _picture(
-            plot_survival(study.trace, fits=shown),
-            f"Share of runs of {name} that reach each length, on a log scale, with fitted distributions.",
-            "Share of runs that reach at least this length. A straight line means independent acceptance; a tail above it, easy stretches.",
-        ),
-        _picture(
-            plot_hazard(study.trace, fits=shown),
-            f"Chance that the next token of {name} is accepted, by the number accepted before it.",
-            "Chance that the next token is accepted after so many were. Flat means that a long run foretells nothing.",
-        ),
-    ])  # fmt: skip
+    return _grid(
+        [
+            _picture(
+                plot_survival(study.trace, fits=shown),
+                f"Share of runs of {name} that reach each length, on a log scale, with fitted distributions.",
+                "Share of runs that reach at least this length. A straight line means independent acceptance; a tail"
+                " above it, easy stretches.",
+            ),
+            _picture(
+                plot_hazard(study.trace, fits=shown),
+                f"Chance that the next token of {name} is accepted, by the number accepted before it.",
+                "Chance that the next token is accepted after so many were. Flat means that a long run foretells"
+                " nothing.",
+            ),
+        ]
+    )
 
 
 def signal_figures(study: Study) -> Markup:
     """Calibration and ROC curves of the draft's signals."""
-    return _grid([
-        _picture(
-            plot_calibration(study.trace),
-            f"Share of tokens of {study.name} accepted by the draft's confidence.",
-            "Share of tokens accepted by confidence. On the diagonal confidence is the probability of acceptance.",
-        ),
-        _picture(
-            plot_roc(study.trace),
-            f"ROC curves of the draft's signals on {study.name}.",
-            "How well each signal tells accepted from rejected tokens: further to the upper left is better.",
-        ),
-    ])  # fmt: skip
+    return _grid(
+        [
+            _picture(
+                plot_calibration(study.trace),
+                f"Share of tokens of {study.name} accepted by the draft's confidence.",
+                "Share of tokens accepted by confidence. On the diagonal confidence is the probability of acceptance.",
+            ),
+            _picture(
+                plot_roc(study.trace),
+                f"ROC curves of the draft's signals on {study.name}.",
+                "How well each signal tells accepted from rejected tokens: further to the upper left is better.",
+            ),
+        ]
+    )
 
 
 def variance_figure(studies: Sequence[Study]) -> Markup:
@@ -88,13 +97,15 @@ def variance_figure(studies: Sequence[Study]) -> Markup:
     )
 
 
-def iterations_figure(study: Study, prompt: int) -> Markup:
+def iterations_figure(study: Study, prompt: int = 0) -> Markup:
     """One prompt's lookahead by iteration under the simulated policies that are no oracles."""
     real = [result for result in study.results if not result.policy.startswith("oracle")]
     return _picture(
         plot_iterations(study.trace, results=real[:3], prompt=prompt),
-        f"Tokens drafted in each iteration of prompt {study.trace.ids[prompt]} of {study.name} by the oracle and by policies.",
-        f"Prompt {study.trace.ids[prompt]}: tokens drafted by iteration.",
+        f"Tokens drafted in each iteration of prompt {study.trace.ids[prompt]} of {study.name} by the oracle and by"
+        " policies.",
+        f"Prompt {study.trace.ids[prompt]}: tokens drafted in each iteration (lines) and accepted (dots); grey is the"
+        " oracle.",
     )
 
 

@@ -6,7 +6,8 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
 from string import Template
 
@@ -54,9 +55,31 @@ def table(
     for number, row in enumerate(rows):
         cells = [tag("td", value, class_=kind(column)) for column, value in enumerate(row) if column > 0]
         body.append(tag("tr", tag("th", row[0], scope="row"), *cells, class_="best" if number == best else None))
-    inner = tag("table", tag("caption", tag("span", caption)), tag("thead", tag("tr", *header)), tag("tbody", join(body)))
+    inner = tag(
+        "table", tag("caption", tag("span", caption)), tag("thead", tag("tr", *header)), tag("tbody", join(body))
+    )
     # A region that scrolls must be reachable by keyboard, and then needs a name.
     return tag("div", inner, class_="scroll", role="region", aria_label=caption, tabindex="0")
+
+
+def number(value: float, digits: int = 2) -> str:
+    """A number for people; what is not finite by name."""
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else ("∞" if value > 0 else "−∞")
+    if isinstance(value, int) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.{digits}f}"
+
+
+def percent(value: float, digits: int = 1) -> str:
+    return number(100 * value, digits) + " %"
+
+
+def with_interval(estimate, show: Callable[[float], str] = number) -> str:
+    """An estimate (value, low, high) with its interval, where it has one."""
+    if not (math.isfinite(estimate.low) or math.isfinite(estimate.high)):
+        return show(estimate.value)
+    return f"{show(estimate.value)} ({show(estimate.low)} to {show(estimate.high)})"
 
 
 def section(identifier: str, title: str, *content: object) -> Markup:
@@ -82,29 +105,38 @@ def json_block(value: object) -> Markup:
     return Markup(text)
 
 
-def page(*, title: str, subtitle: object, sections: Sequence[tuple[str, str, Markup]], footer: object, view: dict) -> str:
+def page(
+    *, title: str, subtitle: object, sections: Sequence[tuple[str, str, Markup]], footer: object, view: dict
+) -> str:
     """The whole page from its (identifier, title, markup) sections.
 
-    The style and the script are the files of ``report_page``; the page's policy admits exactly those two, by their hash.
+    Style and script are the files of ``report_page``; the page's content policy admits just those two, by their hash.
     """
-    folder = resources.files("analysis") / "report_page"
-    template, style, script = (
-        (folder / name).read_text(encoding="utf-8") for name in ("template.html", "page.css", "page.js")
-    )
+    style, script = _packaged("page.css"), _packaged("page.js")
     links = [tag("li", tag("a", name, href=f"#{identifier}")) for identifier, name, _ in sections]
-    return Template(template).substitute(
-        title=escape(title),
-        heading=escape(title),
-        subtitle=escape(subtitle),
+    return fill(
+        "template.html",
+        title=title,
+        heading=title,
+        subtitle=subtitle,
         contents=join(links),
         sections=join(body for _, _, body in sections),
-        footer=escape(footer),
+        footer=footer,
         view=json_block(view),
-        style=style,
-        script=script,
-        style_hash=_hash(style),
-        script_hash=_hash(script),
+        style=Markup(style),
+        script=Markup(script),
+        style_hash=Markup(_hash(style)),
+        script_hash=Markup(_hash(script)),
     )
+
+
+def fill(name: str, **values: object) -> Markup:
+    """The packaged file ``name`` with its $placeholders filled in, escaped unless they are Markup."""
+    return Markup(Template(_packaged(name)).substitute({key: escape(value) for key, value in values.items()}))
+
+
+def _packaged(name: str) -> str:
+    return (resources.files("analysis") / "report_page" / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

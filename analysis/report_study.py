@@ -32,9 +32,9 @@ ASSUMED = CostModel(draft=0.1)
 class Source:
     """A trace and what belongs to it.
 
-    ``name``: what the report calls it (default: its data set).  ``cost``: prices on the user's machine (default: a draft step of
-    a tenth of a target step, and the report says that this is assumed).  ``runs``: measured runs of the same pair and
-    prompts.  ``decode``: one string for each of a list of token ids; without it the report shows token numbers.
+    ``name``: what the report calls it (default: its data set).  ``cost``: prices on the user's machine (default: a
+    draft step of a tenth of a target step, and the report says that this is assumed).  ``runs``: measured runs of the same
+    pair and prompts.  ``decode``: one string for each of a list of token ids; without it the report shows numbers.
     """
 
     trace: Trace
@@ -84,6 +84,8 @@ def study(source: Source, name: str, policies: Sequence[str]) -> Study:
     tested = [each for each in fits if each.family == "geometric" or each is best(fits)]
     goodness = {each.family: goodness_of_fit(counts, each) for each in tested}
     description, signals, swept = describe(trace), tuple(signal_quality(trace)), sweep(trace, cost)
+    optimal = next((result for result in results if result.policy == "oracle:optimal"), None)
+    gap = oracle_gap(swept, optimal or simulate(trace, "oracle:optimal", cost))
     geometric_p = goodness["geometric"].p if fits else float("nan")
     return Study(
         name=name,
@@ -97,7 +99,7 @@ def study(source: Source, name: str, policies: Sequence[str]) -> Study:
         fits=fits,
         goodness=goodness,
         signals=signals,
-        verdict=verdict(description, geometric_p, oracle_gap(swept, simulate(trace, "oracle:optimal", cost)), signals),
+        verdict=verdict(description, geometric_p, gap, signals),
     )
 
 
@@ -144,7 +146,7 @@ def replay_all(
 
 
 def oracle_gap(swept: Sweep, oracle: SimulationResult) -> Gap:
-    """What ``oracle`` gains over the best constant length for all prompts, and what the best one of each prompt would."""
+    """What ``oracle`` gains over the best constant length for all, and what the best one of each prompt would gain."""
     constant = swept.best_constant()
     constants = [result for result in swept.results if result.policy.startswith("constant")]
     per_prompt = np.min([result.prompt_seconds for result in constants], axis=0)

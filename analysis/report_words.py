@@ -15,8 +15,8 @@ GLOSSARY = {
     ),
     "run length": "How many draft tokens would be accepted from a position if drafting never stopped.",
     "oracle SL": (
-        "The best lookahead of an iteration, known only afterwards. Two conventions: accepted = the run length; "
-        "detect = the run length + 1, where the draft pass that disagrees is counted too (published tables behave like it)."
+        "The best lookahead of an iteration, known only afterwards. Two conventions: accepted = the run length; detect"
+        " = the run length + 1, where the draft pass that disagrees is counted too (published tables behave like it)."
     ),
     "oracle:detect": "Drafts until the draft disagrees, and pays for the pass that disagrees.",
     "oracle:clairvoyant": "Stops just before the draft disagrees.",
@@ -26,13 +26,19 @@ GLOSSARY = {
     "dynamic": "Stops drafting when the draft's confidence falls below a threshold.",
     "censored": "A run that the end of the text cut short: its true length is at least what was seen.",
     "confidence": "The draft's probability of the token that it selected.",
-    "entropy, margin": "Of the draft's next-token distribution: its uncertainty in nats; its first minus its second probability.",
+    "entropy, margin": (
+        "Of the draft's next-token distribution: its uncertainty in nats; its first minus its second probability."
+    ),
     "draft cost": "Time of a draft step over the time of a one-token step of the target.",
     "speedup": (
-        "Time of plain target decoding of the same tokens over the time with the policy: a ratio of totals over all prompts. "
-        "Below 1 it is a loss."
+        "Time of plain target decoding of the same tokens over the time with the policy: a ratio of totals over all"
+        " prompts. Below 1 it is a loss."
     ),
-    "interval": "95 %, by drawing the prompts again with replacement: the iterations of one prompt are not independent.",
-    "AIC": "Fit of a distribution, its number of parameters charged for; smaller is better, the difference is what counts.",
+    "interval": (
+        "95 %, by drawing the prompts again with replacement: the iterations of one prompt are not independent."
+    ),
+    "AIC": (
+        "Fit of a distribution, its number of parameters charged for; smaller is better, the difference is what counts."
+    ),
     "AUC": "Chance that an accepted token has a better signal than a rejected one: 0.5 is guessing, 1 is perfect.",
 }

@@ -15,7 +15,12 @@ LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20)
 CAPS = (5, 10, 20)
 THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 # The library's schedules by the policy that replays them; the threshold works under each of them.
-SCHEDULES = {Constant: "constant", Dynamic: "constant", Heuristic: "heuristic", HeuristicTransient: "heuristic_transient"}
+SCHEDULES = {
+    Constant: "constant",
+    Dynamic: "constant",
+    Heuristic: "heuristic",
+    HeuristicTransient: "heuristic_transient",
+}
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ def library_policies() -> list[str]:
 
 
 def sweep(trace: Trace, cost: CostModel, policies: Sequence[str] | None = None) -> Sweep:
-    """Simulate ``policies`` (default: `library_policies`) and order them by speedup.  Raises ValueError for an unknown one."""
+    """Simulate ``policies`` (default: `library_policies`) and order them by speedup.  ValueError for an unknown one."""
     results, left_out = [], []
     for policy in library_policies() if policies is None else policies:
         rule = parse(policy)
@@ -58,8 +63,8 @@ def sweep(trace: Trace, cost: CostModel, policies: Sequence[str] | None = None) 
 def assistant_settings(policy: Policy) -> str:
     """Python lines that make transformers' assisted generation follow ``policy``, one of `SCHEDULES`' kinds.
 
-    The library reads these from the draft's generation_config only; given to ``generate`` they are ignored.  A threshold
-    of None means 0.4 there, so 0.0 is written out.
+    The library reads these from the draft's generation_config only; given to ``generate`` they are ignored.  A
+    threshold of None means 0.4 there, so 0.0 is written out.
     """
     if type(policy) not in SCHEDULES:
         names = ", ".join(kind.__name__ for kind in SCHEDULES)

@@ -11,15 +11,21 @@ import pytest
 from records import EOS, pattern, record, trace
 
 from analysis import CostModel, simulate
-from analysis.prompt_view import enter_words, share_out, view_prompts
 from analysis.policies import Plain, parse
+from analysis.prompt_view import enter_words, share_out, view_prompts
 from analysis.report import Source, report
 from analysis.report_markup import Markup, escape, json_block, table, tag
 from analysis.report_study import unique_names, with_measured
 from analysis.settings import assistant_settings, library_policies, sweep
 from oracle.runs import Call, Runs
 
-HOSTILE = ("</script><script>window.hacked=1</script>", '"><img src=x onerror=window.hacked=1>', "<!--<script>", "a\u2028b\u2029&amp;", "\ud800")
+HOSTILE = (
+    "</script><script>window.hacked=1</script>",
+    '"><img src=x onerror=window.hacked=1>',
+    "<!--<script>",
+    "a\u2028b\u2029&amp;",
+    "\ud800",
+)
 POLICIES = ("constant:tokens=5", "dynamic", "oracle:detect")
 
 
@@ -59,7 +65,13 @@ def hostile_decode(ids):
 def hostile_trace():
     overruns = {at: [(99, 0.3)] * 4 for at in (3, 6, 7, 13)}
     rows = [pattern("+++-++--+++++-++", index=index, overruns=overruns) for index in range(6)]
-    return trace(*rows, target={"model": HOSTILE[0]}, draft={"model": HOSTILE[1]}, skipped=[{"index": 9, "reason": HOSTILE[1]}], dtype=HOSTILE[0])
+    return trace(
+        *rows,
+        target={"model": HOSTILE[0]},
+        draft={"model": HOSTILE[1]},
+        skipped=[{"index": 9, "reason": HOSTILE[1]}],
+        dtype=HOSTILE[0],
+    )
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +92,9 @@ def undrawn(monkeypatch):
 def test_every_section_is_there_and_linked(page):
     elements, _ = page
     names = [each["id"] for each in elements.named("section")]
-    assert names == "glance collected policies settings prompts lookahead distributions signals published glossary".split()
+    assert (
+        names == "glance collected policies settings prompts lookahead distributions signals published glossary".split()
+    )
     links = [each["href"] for each in elements.named("a")]
     assert {"#" + name for name in names} <= set(links)
     seen = [each["id"] for _, each in elements.tags if "id" in each]
@@ -89,10 +103,14 @@ def test_every_section_is_there_and_linked(page):
 
 def test_nothing_is_loaded_from_elsewhere(page):
     elements, text = page
-    addresses = [each[key] for _, each in elements.tags for key in ("src", "href", "srcset", "action", "data") if key in each]
+    addresses = [
+        each[key] for _, each in elements.tags for key in ("src", "href", "srcset", "action", "data") if key in each
+    ]
     assert all(address.startswith(("#", "data:")) for address in addresses)
     assert not re.search(r"@import|url\(|http-equiv=.refresh", text)
-    policy = next(each["content"] for each in elements.named("meta") if each.get("http-equiv") == "Content-Security-Policy")
+    policy = next(
+        each["content"] for each in elements.named("meta") if each.get("http-equiv") == "Content-Security-Policy"
+    )
     assert policy.startswith("default-src 'none'; img-src data:;") and "unsafe" not in policy
 
 
@@ -131,11 +149,13 @@ def test_images_have_words_and_tables_have_names(page):
 
 
 def test_view_by_hand():
-    # The draft is right at 0 and 1, wrong at 2, and would go on with 50, 51, 52; right at 3 and 4; the last token is the limit's.
+    # The draft is right at 0 and 1, wrong at 2, and would go on with 50, 51, 52; right again from 3 on.
     row = record(
-        [10, 11, 12, 13, 14, 15], [10, 11, 99, 13, 14, 15], confidence=[0.9, 0.8, 0.5, 0.7, np.nan, 0.12345],
+        [10, 11, 12, 13, 14, 15],
+        [10, 11, 99, 13, 14, 15],
+        confidence=[0.9, 0.8, 0.5, 0.7, np.nan, 0.12345],
         overruns={2: [(50, 0.4), (51, 0.3), (52, 0.2)]},
-    )  # fmt: skip
+    )
     data = trace(row)
     results = [simulate(data, policy) for policy in ("constant:tokens=4", "oracle:clairvoyant", "none")]
     words: dict[str, int] = {}
@@ -158,7 +178,9 @@ def test_an_end_of_text_that_the_draft_proposed_has_no_overrun():
 
 
 def test_every_policy_leaves_the_same_text():
-    data = trace(*(pattern("++-+++-+", index=index, overruns={2: [(50, 0.9)] * 4, 6: [(51, 0.1)] * 4}) for index in range(3)))
+    data = trace(
+        *(pattern("++-+++-+", index=index, overruns={2: [(50, 0.9)] * 4, 6: [(51, 0.1)] * 4}) for index in range(3))
+    )
     results = [simulate(data, policy) for policy in (*POLICIES, "heuristic:tokens=2", "none")]
     for view in view_prompts(0, data, results, np.arange(3), None, {}):
         for rounds in view["rounds"]:
@@ -169,7 +191,14 @@ def test_every_policy_leaves_the_same_text():
 
 @pytest.mark.parametrize(
     ("sizes", "expected"),
-    [([3], [3]), ([100], [40]), ([100, 100], [20, 20]), ([5, 100], [5, 35]), ([100, 1, 100], [19, 1, 20]), ([1] * 50, None)],
+    [
+        ([3], [3]),
+        ([100], [40]),
+        ([100, 100], [20, 20]),
+        ([5, 100], [5, 35]),
+        ([100, 1, 100], [19, 1, 20]),
+        ([1] * 50, None),
+    ],
 )
 def test_prompts_are_shared_out(sizes, expected):
     chosen = share_out(sizes)
@@ -211,7 +240,11 @@ def test_large_traces_show_a_selection_and_say_so(tmp_path, undrawn):
 
 def test_names_come_from_the_data_set():
     one = trace(pattern("+-"), prompts={"dataset": "org/set", "name": "set"})
-    assert unique_names([Source(one), Source(trace(pattern("+"))), Source(one, name="mine")]) == ["set", "prompts", "mine"]
+    assert unique_names([Source(one), Source(trace(pattern("+"))), Source(one, name="mine")]) == [
+        "set",
+        "prompts",
+        "mine",
+    ]
 
 
 def measured_runs(data, policies, *, draft, seconds=0.01):
@@ -223,17 +256,38 @@ def measured_runs(data, policies, *, draft, seconds=0.01):
             here = result.prompt == prompt
             drafted, count = result.drafted[here], int(here.sum())
             columns = {
-                "position": result.position[here], "drafted": drafted, "accepted": result.accepted[here], "budget": drafted,
-                "threshold": np.zeros(count), "draft_seconds": draft * drafted, "verify_seconds": np.full(count, seconds),
-                "forward_seconds": np.full(count, seconds), "rest_seconds": np.zeros(count),
-            }  # fmt: skip
+                "position": result.position[here],
+                "drafted": drafted,
+                "accepted": result.accepted[here],
+                "budget": drafted,
+                "threshold": np.zeros(count),
+                "draft_seconds": draft * drafted,
+                "verify_seconds": np.full(count, seconds),
+                "forward_seconds": np.full(count, seconds),
+                "rest_seconds": np.zeros(count),
+            }
             each = columns["draft_seconds"] + columns["verify_seconds"]
             text = data.target_tokens[data.offsets[prompt] : data.offsets[prompt + 1]]
-            facts = {"prompt": prompt, "id": data.ids[prompt], "policy": policy, "repeat": 0, "order": len(calls), "generator": "library"}
+            facts = {
+                "prompt": prompt,
+                "id": data.ids[prompt],
+                "policy": policy,
+                "repeat": 0,
+                "order": len(calls),
+                "generator": "library",
+            }
             times = {"total_seconds": float(each.sum()), "prefill_seconds": float(each[0])}
             same = {"equal": True, "first_difference": None, "difference_margin": None}
             calls.append(
-                Call(**facts, **times, **same, **columns, max_new_tokens=len(text), prompt_tokens=np.arange(3), tokens=text)
+                Call(
+                    **facts,
+                    **times,
+                    **same,
+                    **columns,
+                    max_new_tokens=len(text),
+                    prompt_tokens=np.arange(3),
+                    tokens=text,
+                )
             )
     return Runs({"machine": {"processor": "abacus"}}, tuple(calls))
 
@@ -245,7 +299,7 @@ def test_measured_speedups_stand_beside_the_simulated_ones(tmp_path, undrawn):
     listed, measured = with_measured(["constant", "dynamic:tokens=3"], runs)
     assert listed == ["constant", "dynamic:tokens=3", "constant:tokens=3"]
     assert list(measured) == ["constant:tokens=3", "dynamic:tokens=3"]
-    # After the first pass 12 tokens are left: 12 plain passes of 10 ms against 3 passes of 10 ms with 3 draft steps of 1 ms each.
+    # After the first pass 12 tokens are left: 12 plain passes of 10 ms against 3 rounds of 10 + 3 ms.
     assert measured["constant:tokens=3"].decoding.value == pytest.approx(120 / (3 * 13))
     text = report([source], tmp_path / "a.html", policies=["constant"]).read_text(encoding="utf-8")
     assert "Measured speedup" in text and '<td class="number">3.08</td>' in text and "abacus" in text
@@ -253,9 +307,13 @@ def test_measured_speedups_stand_beside_the_simulated_ones(tmp_path, undrawn):
 
 
 def test_a_policy_that_needs_more_overrun_is_left_out_and_named(tmp_path, undrawn):
-    rows = [pattern("+++-++++++++", index=index, confidence=[0.9] * 12) for index in range(2)]  # nothing recorded after the miss
+    rows = [
+        pattern("+++-++++++++", index=index, confidence=[0.9] * 12) for index in range(2)
+    ]  # nothing recorded after the miss
     data = trace(*rows, max_overrun=0)
-    text = report([Source(data)], tmp_path / "a.html", policies=["dynamic", "oracle:detect"]).read_text(encoding="utf-8")
+    text = report([Source(data)], tmp_path / "a.html", policies=["dynamic", "oracle:detect"]).read_text(
+        encoding="utf-8"
+    )
     assert "dynamic is left out: this policy reads signals" in text
     with pytest.raises(ValueError, match="none of the policies can be replayed"):
         report([Source(data)], tmp_path / "b.html", policies=["dynamic"])
@@ -292,7 +350,9 @@ def test_sweep_finds_the_constant_that_fits_the_runs():
     found = sweep(data, CostModel(draft=0.1))
     assert found.best_constant().policy == "constant:tokens=3"  # every run is three tokens long
     speedups = [result.speedup for result in found.results]
-    assert speedups == sorted(speedups, reverse=True) and len(found.results) + len(found.left_out) == len(library_policies())
+    assert speedups == sorted(speedups, reverse=True) and len(found.results) + len(found.left_out) == len(
+        library_policies()
+    )
 
 
 def test_a_loss_is_called_a_loss(tmp_path, undrawn):
@@ -304,7 +364,7 @@ def test_a_loss_is_called_a_loss(tmp_path, undrawn):
 
 def test_markup_escapes_what_is_not_markup():
     assert tag("b", "<", Markup("<i>"), title='"&') == '<b title="&quot;&amp;">&lt;<i></b>'
-    assert "<td class=\"number\">&lt;1</td>" in table(["a", "b"], [["x", "<1"]], caption="c")
+    assert '<td class="number">&lt;1</td>' in table(["a", "b"], [["x", "<1"]], caption="c")
     assert json_block({"a": "</script>&\u2028"}) == '{"a":"\\u003c/script\\u003e\\u0026\\u2028"}'
     with pytest.raises(ValueError):
         json_block({"a": float("nan")})

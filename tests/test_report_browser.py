@@ -13,9 +13,17 @@ DRIVER = shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(not (BROWSER and DRIVER), reason="no Chromium with its chromedriver here")
 
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--window-size=1280,900",
-)  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--window-size=1280,900",
+)
 ATTACKS = {
     10: "</script><script>window.hacked=1</script>",
     11: '"><img src=x onerror="window.hacked=2">',
@@ -34,11 +42,16 @@ def decode(ids):
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     overruns = {at: [(50, 0.25), (51, 0.125)] for at in range(7)}
-    rows = [pattern(flags, index=index, overruns=overruns) for index, flags in enumerate(("++-+++-+", "++++++", "--++--"))]
+    rows = [
+        pattern(flags, index=index, overruns=overruns) for index, flags in enumerate(("++-+++-+", "++++++", "--++--"))
+    ]
     data = trace(*rows, max_overrun=2, target={"model": ATTACKS[10]}, draft={"model": ATTACKS[11]})
     out = tmp_path_factory.mktemp("page") / "report.html"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("analysis.report_figures.svg", lambda drawing: b'<svg xmlns="http://www.w3.org/2000/svg" width="900" height="9"/>')
+        patch.setattr(
+            "analysis.report_figures.svg",
+            lambda drawing: b'<svg xmlns="http://www.w3.org/2000/svg" width="900" height="9"/>',
+        )
         report([Source(data, name=ATTACKS[11], decode=decode)], out, policies=POLICIES)
     return out.as_uri()
 
@@ -72,18 +85,25 @@ def find(page, selector):
 
 
 def texts(page, kind):
-    return [element.get_property("textContent") for element in page.find_elements("css selector", f"#view-text .{kind}")]
+    return [
+        element.get_property("textContent") for element in page.find_elements("css selector", f"#view-text .{kind}")
+    ]
 
 
 def kept_text(page):
     """The text that is left when rejected and wasted tokens are taken out."""
-    script = "return Array.from(document.querySelectorAll('#view-text .accepted, #view-text .own')).map(e => e.textContent).join('')"
+    script = (
+        "return Array.from(document.querySelectorAll('#view-text .accepted, #view-text .own')).map(e =>"
+        " e.textContent).join('')"
+    )
     return page.execute_script(script).replace("↵", "")
 
 
 def choose_prompt(page, number):
     page.execute_script(
-        "const s = document.getElementById('prompt-choice'); s.value = arguments[0]; s.dispatchEvent(new Event('change'))", str(number)
+        "const s = document.getElementById('prompt-choice'); s.value = arguments[0]; s.dispatchEvent(new"
+        " Event('change'))",
+        str(number),
     )
 
 
@@ -93,8 +113,10 @@ def test_first_view_by_hand(page):
     # Prompt 0, constant 4: two accepted, 1 rejected and 50 wasted after it; then the budget of the remaining length.
     rounds = [each.get_attribute("aria-label") for each in page.find_elements("css selector", "#view-text .round")]
     assert rounds == [
-        "iteration 1: 4 drafted, 2 accepted", "iteration 2: 4 drafted, 3 accepted", "iteration 3: 0 drafted, 0 accepted",
-    ]  # fmt: skip
+        "iteration 1: 4 drafted, 2 accepted",
+        "iteration 2: 4 drafted, 3 accepted",
+        "iteration 3: 0 drafted, 0 accepted",
+    ]
     assert texts(page, "rejected") == [ATTACKS[1], ATTACKS[1]] and texts(page, "overrun") == ["<b>overrun</b>"]
     assert texts(page, "own") == ["<!--<script>", " word16", " word17"]
     assert kept_text(page) == "".join(decode(range(10, 18)))
@@ -151,7 +173,9 @@ def test_confidence_on_hover_and_on_focus(page):
 
 def test_hiding_what_was_not_kept(page):
     find(page, "#hide-unkept").click()
-    assert not find(page, "#view-text .rejected").is_displayed() and not find(page, "#view-text .overrun").is_displayed()
+    assert (
+        not find(page, "#view-text .rejected").is_displayed() and not find(page, "#view-text .overrun").is_displayed()
+    )
     assert find(page, "#view-text .accepted").is_displayed()
     find(page, "#next").click()
     find(page, "#previous").click()
@@ -169,10 +193,16 @@ def test_attacks_add_no_element(page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_narrow_screen_needs_no_sideways_scrolling(page, scheme):
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": False})
+    page.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    )
+    page.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    )
     assert page.execute_script("return document.documentElement.scrollWidth") <= 400
-    dark = page.execute_script("return getComputedStyle(document.documentElement).backgroundColor") != "rgb(255, 255, 255)"
+    dark = (
+        page.execute_script("return getComputedStyle(document.documentElement).backgroundColor") != "rgb(255, 255, 255)"
+    )
     assert dark == (scheme == "dark")
 
 

@@ -1,4 +1,3 @@
-
 "use strict";
 // The view of single prompts. Every text goes into the page as a text node, never as markup.
 (() => {
@@ -7,7 +6,10 @@
   if (!data.prompts.length || !viewer) return;
 
   const find = (id) => document.getElementById(id);
-  const text = find("view-text"), tip = find("tip"), choice = find("prompt-choice"), hide = find("hide-unkept");
+  const text = find("view-text"),
+    tip = find("tip"),
+    choice = find("prompt-choice"),
+    hide = find("hide-unkept");
   const state = { prompt: 0, policy: 0 };
 
   const make = (tag, className, content) => {
@@ -16,7 +18,8 @@
     if (content !== undefined) element.textContent = content;
     return element;
   };
-  const percent = (value) => (value === null || value === undefined ? "not recorded" : (100 * value).toFixed(1) + " %");
+  const percent = (value) =>
+    value === null || value === undefined ? "not recorded" : (100 * value).toFixed(1) + " %";
   const word = (number) => data.words[number];
   const quoted = (string) => "“" + (string || "(empty)").replace(/\n/g, "↵").replace(/\t/g, "⇥") + "”";
 
@@ -40,13 +43,23 @@
       }
       missing = Math.max(length - words.length, 0);
     }
-    const note = same ? "the draft proposed it too: an end of text always counts as the target's own"
-      : proposed !== null ? "in place of " + quoted(word(proposed)) : drafted ? "a bonus after an accepted draft" : "nothing was drafted";
+    const note = same
+      ? "the draft proposed it too: an end of text always counts as the target's own"
+      : proposed !== null
+        ? "in place of " + quoted(word(proposed))
+        : drafted
+          ? "a bonus after an accepted draft"
+          : "nothing was drafted";
     found.push({ kind: "own", word: prompt.target[at], note, confidence: same ? prompt.confidence[at] : undefined });
     return { tokens: found, missing };
   }
 
-  const KINDS = { accepted: "accepted", rejected: "rejected", overrun: "overrun, wasted", own: "the target's own token" };
+  const KINDS = {
+    accepted: "accepted",
+    rejected: "rejected",
+    overrun: "overrun, wasted",
+    own: "the target's own token",
+  };
 
   function describe(token) {
     const signal = token.confidence === undefined ? "" : "; confidence " + percent(token.confidence);
@@ -54,7 +67,8 @@
   }
 
   function drawToken(token, iteration) {
-    const string = word(token.word), kept = token.kind === "accepted" || token.kind === "own";
+    const string = word(token.word),
+      kept = token.kind === "accepted" || token.kind === "own";
     const shown = string === "" ? "∅" : kept ? string.replace(/\n/g, "↵\n") : string.replace(/\n/g, "↵");
     const element = make("span", "token " + token.kind, shown);
     element.setAttribute("role", "option");
@@ -93,37 +107,46 @@
     text.setAttribute("aria-label", "Text of prompt " + prompt.id + " under " + source.policies[state.policy]);
     const first = text.querySelector(".token");
     if (first) first.tabIndex = 0;
-    find("question").textContent = (prompt.cut ? "[" + prompt.cut + " earlier tokens left out] " : "") + prompt.prompt.map(word).join("");
+    find("question").textContent =
+      (prompt.cut ? "[" + prompt.cut + " earlier tokens left out] " : "") + prompt.prompt.map(word).join("");
     const end = prompt.finish === "eos" ? "the target ended it" : "cut off by the length limit";
-    find("view-summary").textContent = prompt.target.length + " tokens in " + rounds.length + " target passes; " + end + ".";
+    find("view-summary").textContent =
+      prompt.target.length + " tokens in " + rounds.length + " target passes; " + end + ".";
     hideTip();
   }
 
   function drawPolicies() {
     const prompt = data.prompts[state.prompt];
     const names = data.sources[prompt.source].policies;
-    find("policy-rows").replaceChildren(...names.map((name, number) => {
-      const rounds = triples(prompt.rounds[number]);
-      const row = make("tr", number === state.policy ? "chosen" : "");
-      const head = make("th"), label = make("label"), radio = make("input");
-      head.scope = "row";
-      radio.type = "radio";
-      radio.name = "policy";
-      radio.value = String(number);
-      radio.checked = number === state.policy;
-      label.append(radio, make("code", "", name));
-      head.append(label);
-      const drafted = total(rounds, 1), accepted = total(rounds, 2);
-      const cells = [rounds.length, drafted, accepted, drafted - accepted, prompt.speedups[number].toFixed(2)];
-      row.append(head, ...cells.map((value) => make("td", "number", String(value))));
-      return row;
-    }));
+    find("policy-rows").replaceChildren(
+      ...names.map((name, number) => {
+        const rounds = triples(prompt.rounds[number]);
+        const row = make("tr", number === state.policy ? "chosen" : "");
+        const head = make("th"),
+          label = make("label"),
+          radio = make("input");
+        head.scope = "row";
+        radio.type = "radio";
+        radio.name = "policy";
+        radio.value = String(number);
+        radio.checked = number === state.policy;
+        label.append(radio, make("code", "", name));
+        head.append(label);
+        const drafted = total(rounds, 1),
+          accepted = total(rounds, 2);
+        const cells = [rounds.length, drafted, accepted, drafted - accepted, prompt.speedups[number].toFixed(2)];
+        row.append(head, ...cells.map((value) => make("td", "number", String(value))));
+        return row;
+      }),
+    );
   }
 
   function choosePolicy(number) {
     state.policy = number;
     // The rows stay in place, so that the radio button keeps the focus.
-    find("policy-rows").childNodes.forEach((row, at) => { row.className = at === number ? "chosen" : ""; });
+    find("policy-rows").childNodes.forEach((row, at) => {
+      row.className = at === number ? "chosen" : "";
+    });
     drawText();
   }
 
@@ -132,7 +155,7 @@
   function choosePrompt(number) {
     const policy = policiesOf(state.prompt)[state.policy];
     state.prompt = Math.min(Math.max(number, 0), data.prompts.length - 1);
-    state.policy = Math.max(policiesOf(state.prompt).indexOf(policy), 0);  // traces may differ in what they can replay
+    state.policy = Math.max(policiesOf(state.prompt).indexOf(policy), 0); // traces may differ in what they can replay
     choice.value = String(state.prompt);
     find("previous").disabled = state.prompt === 0;
     find("next").disabled = state.prompt === data.prompts.length - 1;
@@ -143,13 +166,16 @@
   function showTip(token) {
     tip.textContent = token.dataset.detail;
     tip.hidden = false;
-    const box = token.getClientRects()[0], width = document.documentElement.clientWidth;
+    const box = token.getClientRects()[0],
+      width = document.documentElement.clientWidth;
     if (!box) return;
     tip.style.left = Math.max(4, Math.min(box.left, width - tip.offsetWidth - 4)) + window.scrollX + "px";
     tip.style.top = box.bottom + 6 + window.scrollY + "px";
   }
 
-  function hideTip() { tip.hidden = true; }
+  function hideTip() {
+    tip.hidden = true;
+  }
 
   function move(event) {
     const visible = Array.from(text.querySelectorAll(".token")).filter((token) => token.getClientRects().length);
@@ -158,8 +184,12 @@
     const starts = visible.filter((token, index) => !index || token.parentNode !== visible[index - 1].parentNode);
     const round = starts.findIndex((token) => token.parentNode === visible[at].parentNode);
     const target = {
-      ArrowRight: visible[at + 1], ArrowLeft: visible[at - 1], Home: visible[0], End: visible[visible.length - 1],
-      ArrowDown: starts[round + 1], ArrowUp: starts[Math.max(round - 1, 0)],
+      ArrowRight: visible[at + 1],
+      ArrowLeft: visible[at - 1],
+      Home: visible[0],
+      End: visible[visible.length - 1],
+      ArrowDown: starts[round + 1],
+      ArrowUp: starts[Math.max(round - 1, 0)],
     }[event.key];
     if (event.key === "Escape") hideTip();
     if (!target) return;
@@ -168,24 +198,37 @@
   }
 
   function focused(token) {
-    text.querySelectorAll('.token[tabindex="0"]').forEach((other) => { other.tabIndex = -1; });
-    text.querySelectorAll('.token[aria-selected="true"]').forEach((other) => other.setAttribute("aria-selected", "false"));
+    text.querySelectorAll('.token[tabindex="0"]').forEach((other) => {
+      other.tabIndex = -1;
+    });
+    text
+      .querySelectorAll('.token[aria-selected="true"]')
+      .forEach((other) => other.setAttribute("aria-selected", "false"));
     token.tabIndex = 0;
     token.setAttribute("aria-selected", "true");
     showTip(token);
   }
 
   const tokenAt = (event) => event.target.closest(".token");
-  text.addEventListener("mouseover", (event) => { const token = tokenAt(event); if (token) showTip(token); });
+  text.addEventListener("mouseover", (event) => {
+    const token = tokenAt(event);
+    if (token) showTip(token);
+  });
   text.addEventListener("mouseout", hideTip);
-  text.addEventListener("focusin", (event) => { const token = tokenAt(event); if (token) focused(token); });
+  text.addEventListener("focusin", (event) => {
+    const token = tokenAt(event);
+    if (token) focused(token);
+  });
   text.addEventListener("focusout", hideTip);
   text.addEventListener("keydown", move);
   hide.addEventListener("change", () => {
     text.classList.toggle("hide-unkept", hide.checked);
     // The text must stay reachable by Tab when the token that held the tab stop is hidden now.
     const visible = Array.from(text.querySelectorAll(".token")).find((token) => token.getClientRects().length);
-    if (visible) text.querySelectorAll(".token").forEach((token) => { token.tabIndex = token === visible ? 0 : -1; });
+    if (visible)
+      text.querySelectorAll(".token").forEach((token) => {
+        token.tabIndex = token === visible ? 0 : -1;
+      });
   });
   choice.addEventListener("change", () => choosePrompt(Number(choice.value)));
   find("previous").addEventListener("click", () => choosePrompt(state.prompt - 1));
@@ -193,12 +236,14 @@
   find("policy-rows").addEventListener("change", (event) => choosePolicy(Number(event.target.value)));
 
   const several = data.sources.length > 1;
-  choice.append(...data.prompts.map((prompt, number) => {
-    const label = (several ? data.sources[prompt.source].name + ", " : "") + "prompt " + prompt.id;
-    const option = make("option", "", label.length > 60 ? label.slice(0, 59) + "…" : label);
-    option.value = String(number);
-    return option;
-  }));
+  choice.append(
+    ...data.prompts.map((prompt, number) => {
+      const label = (several ? data.sources[prompt.source].name + ", " : "") + "prompt " + prompt.id;
+      const option = make("option", "", label.length > 60 ? label.slice(0, 59) + "…" : label);
+      option.value = String(number);
+      return option;
+    }),
+  );
   viewer.hidden = false;
   choosePrompt(0);
 })();
