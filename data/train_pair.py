@@ -74,7 +74,7 @@ def read_documents(work: Path) -> list[dict]:
 
 
 @app.command()
-def target(work: Work = WORK, out: Out = OUT, tokens: int = 2_800_000, batch: int = 8, seed: Seed = 0,
+def target(work: Work = WORK, out: Out = OUT, tokens: int = 1_843_200, batch: int = 8, seed: Seed = 0,
            resume: Resume = False) -> None:
     """Train the target on packed documents and export it."""
     torch.manual_seed(seed)
@@ -111,7 +111,7 @@ def in_parts(rows: np.ndarray, batch: int, loss_of: Callable[[np.ndarray], Tenso
 
 
 @app.command()
-def texts(work: Work = WORK, out: Out = OUT, prompts: int = 1024, documents: int = 3000, seed: Seed = 0) -> None:
+def texts(work: Work = WORK, out: Out = OUT, prompts: int = 512, documents: int = 1000, seed: Seed = 0) -> None:
     """Let the exported target continue `prompts`, a quarter of them sampled for variety, and read `documents`."""
     torch.manual_seed(seed)
     model, all_documents = load(out / "target"), read_documents(work)
@@ -131,7 +131,7 @@ def load(directory: Path) -> LlamaForCausalLM:
 
 
 @app.command()
-def draft(work: Work = WORK, out: Out = OUT, width: int = 96, tokens: int = 6_000_000, batch: int = 16,
+def draft(work: Work = WORK, out: Out = OUT, width: int = 96, tokens: int = 1_200_000, batch: int = 16,
           seed: Seed = 0) -> None:
     """Train a draft of one layer on the target's texts, round after round until `tokens` of answers, and export it."""
     torch.manual_seed(seed)
@@ -150,7 +150,7 @@ def draft(work: Work = WORK, out: Out = OUT, width: int = 96, tokens: int = 6_00
 
 
 @app.command()
-def check(work: Work = WORK, out: Out = OUT, prompts: int = 60,
+def check(work: Work = WORK, out: Out = OUT, prompts: int = 24,
           show: Annotated[int, typer.Option(help="Print so many answers of each set.")] = 0) -> None:
     """Measure agreement, endings, step costs and sizes with the exported files."""
     both = [load(out / "target"), load(out / "draft")]
