@@ -7,10 +7,7 @@ call is written when it ends, to a file of its own; ``merge`` puts finished file
 from __future__ import annotations
 
 import functools
-import json
-import os
-import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,10 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from oracle.folder import Kind, write_whole
+
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA_VERSION = 1
+FOLDER = Kind(key="runs_schema", version=1, name="folder of measured runs", command="oracle measure")
 ITERATION_COLUMNS: dict[str, type] = {
     "position": np.int64,  # tokens of the text before the iteration
     "drafted": np.int64,
@@ -152,23 +151,12 @@ class Runs:
 
 def read_meta(path: str | Path) -> dict:
     """The run's ``meta.json``.  Raises ValueError where there is none, it is not ours, or its schema is unknown."""
-    file = Path(path) / "meta.json"
-    if not file.is_file():
-        raise ValueError(f"{path}: no measured runs there (no meta.json); `oracle measure {path}` makes them")
-    try:
-        meta = json.loads(file.read_bytes().decode("utf-8-sig"))
-    except ValueError as error:
-        raise ValueError(f"{file}: not readable as JSON ({error}); measure again") from None
-    version = meta.get("runs_schema") if isinstance(meta, dict) else None
-    if version != SCHEMA_VERSION:
-        raise ValueError(f"{file}: runs schema {version!r}, but this version of the toolkit reads schema {SCHEMA_VERSION}")
-    return meta
+    return FOLDER.read_meta(path)
 
 
 def write_meta(path: str | Path, meta: dict) -> None:
     """Write ``meta.json`` (schema version added) so that a reader never sees half of it."""
-    text = json.dumps({"runs_schema": SCHEMA_VERSION, **meta}, indent=1, ensure_ascii=False, allow_nan=False)
-    _replace(Path(path) / "meta.json", lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
+    FOLDER.write_meta(path, meta)
 
 
 def write_call(path: str | Path, call: Call) -> None:
@@ -206,22 +194,11 @@ def _files(path: str | Path) -> list[Path]:
 def _write(file: Path, calls: Iterable[Call]) -> None:
     rows = [{name: _plain(getattr(call, name)) for name in SCHEMA.names} for call in calls]
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
-    _replace(file, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
+    write_whole(file, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
 
 
 def _plain(value):
     return value.tolist() if isinstance(value, np.ndarray) else value
-
-
-def _replace(target: Path, write: Callable[[Path], object]) -> None:
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
-    try:
-        write(temporary)
-        with temporary.open("rb+") as handle:
-            os.fsync(handle.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _read(file: Path) -> list[Call]:

@@ -8,9 +8,6 @@ Nothing derived is stored: agreement, run lengths and oracle iterations are comp
 from __future__ import annotations
 
 import functools
-import json
-import os
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from oracle.folder import Kind, write_whole
+
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA_VERSION = 1
+FOLDER = Kind(key="schema", version=1, name="trace", command="oracle collect")
 SIGNALS = ("confidence", "entropy", "margin")  # of the draft's next-token distribution, float32
 _TOKENS = pa.list_(pa.int32())
 _FLOATS = pa.list_(pa.float32())
@@ -250,23 +249,12 @@ def oracle_positions(trace: Trace) -> np.ndarray:
 
 def read_meta(path: str | Path) -> dict:
     """The trace's ``meta.json``.  Raises ValueError where there is none, it is not ours, or its schema is unknown."""
-    file = Path(path) / "meta.json"
-    if not file.is_file():
-        raise ValueError(f"{path}: not a trace (no meta.json there); `oracle collect {path}` makes one")
-    try:
-        meta = json.loads(file.read_bytes().decode("utf-8-sig"))
-    except ValueError as error:
-        raise ValueError(f"{file}: not readable as JSON ({error}); collect the trace again") from None
-    version = meta.get("schema") if isinstance(meta, dict) else None
-    if version != SCHEMA_VERSION:
-        raise ValueError(f"{file}: trace schema {version!r}, but this version of the toolkit reads schema {SCHEMA_VERSION}")
-    return meta
+    return FOLDER.read_meta(path)
 
 
 def write_meta(path: str | Path, meta: dict) -> None:
     """Write ``meta.json`` (schema version added) so that a reader never sees half of it."""
-    text = json.dumps({"schema": SCHEMA_VERSION, **meta}, indent=1, ensure_ascii=False, allow_nan=False)
-    _replace(Path(path) / "meta.json", lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
+    FOLDER.write_meta(path, meta)
 
 
 def part_files(path: str | Path) -> list[Path]:
@@ -282,19 +270,7 @@ def write_part(path: str | Path, number: int, records: Sequence[Record]) -> None
     """Write one part (``number`` from 0) to a temporary name and rename it: a killed run leaves only whole parts."""
     target = Path(path) / f"part-{number:05d}.parquet"
     table = _to_table(records)
-    _replace(target, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
-
-
-def _replace(target: Path, write) -> None:
-    # A name of its own: two runs into one folder must not write through each other's file.
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
-    try:
-        write(temporary)
-        with temporary.open("rb+") as handle:
-            os.fsync(handle.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(target, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
 
 
 def _to_table(records: Sequence[Record]) -> pa.Table:
@@ -314,7 +290,8 @@ def _read_column(parts: Sequence[Path], name: str) -> pa.ChunkedArray:
     for part in parts:
         try:
             # Columns that a later version added are left aside: optional columns are how the trace grows.
-            chunks.extend(pq.read_table(part, columns=[name]).column(name).cast(kind).chunks)
+            # Read as a file of its own: pyarrow would take a folder called a=b for a partition.
+            chunks.extend(pq.ParquetFile(part).read(columns=[name]).column(name).cast(kind).chunks)
         except (pa.ArrowException, KeyError, ValueError, OSError) as error:
             advice = "delete it and the parts after it, then `oracle collect --resume`"
             raise ValueError(f"{part}: not a readable part of a trace ({error}); {advice}") from None

@@ -111,7 +111,7 @@ def test_bad_arguments_are_named(options, message, monkeypatch):
 def test_runs_on_disk_are_the_runs_in_memory(tmp_path):
     runs = run(tiny_pair(), out=tmp_path / "runs")
     loaded = Runs.load(tmp_path / "runs")
-    assert loaded.meta == runs.meta | {"runs_schema": files.SCHEMA_VERSION}
+    assert loaded.meta == runs.meta | {"runs_schema": files.FOLDER.version}
     assert loaded.calls_table().equals(runs.calls_table())
     assert loaded.iterations().equals(runs.iterations())
     assert set(ITERATION_COLUMNS) | {"prompt", "policy", "repeat", "iteration", "context"} <= set(runs.iterations())
