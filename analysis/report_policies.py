@@ -20,11 +20,10 @@ def policies_section(study: Study) -> Markup:
         results.append(study.sweep.best)
     intervals = [result.speedup_interval() for result in results]
     largest = max([1.2, *(high for _, high in intervals), *(each.decoding.high for each in study.measured.values())])
-    extra = ("Measured speedup", "95 % interval") if study.measured else ()
+    extra = ("Measured speedup (95 %)",) if study.measured else ()
     head = (
         "Policy",
-        "Simulated speedup" if extra else "Speedup",
-        "95 % interval",
+        "Simulated speedup (95 %)" if extra else "Speedup (95 %)",
         *extra,
         "",
         "Target passes",
@@ -37,9 +36,8 @@ def policies_section(study: Study) -> Markup:
     rows = [
         (
             tag("code", result.policy),
-            number(result.speedup),
-            _range(low, high),
-            *_measured_cells(study, result.policy),
+            _with_range(result.speedup, low, high),
+            *_measured_cell(study, result.policy),
             interval_picture((result.speedup, low, high), study.measured.get(result.policy), largest),
             f"{result.iterations:,}",
             f"{result.draft_tokens:,}",
@@ -57,22 +55,22 @@ def policies_section(study: Study) -> Markup:
         f"Policies replayed on {study.name}: {study.trace.prompts:,} prompts, {study.trace.tokens:,} tokens. Speedups"
         " leave the reading of the prompt out. Bold: the fastest in simulation that is no oracle."
     )
-    shown = table(head, rows, caption=caption, text_columns=(3 + len(extra),), best=fastest)
+    shown = table(head, rows, caption=caption, text_columns=(2 + len(extra),), best=fastest)
     words = [_cost_words(study), *_measured_words(study)]
     return join([*(tag("p", text) for text in words), shown, *_cautions(study, results)])
 
 
-def _range(low: float, high: float) -> str:
-    return "–" if math.isnan(low) else f"{low:.2f} to {high:.2f}"
+def _with_range(value: float, low: float, high: float) -> Markup:
+    """A speedup, and its interval in small type below: it is never shown without."""
+    interval = "no interval" if math.isnan(low) else f"{low:.2f} to {high:.2f}"
+    return join([number(value), tag("small", interval)], "")
 
 
-def _measured_cells(study: Study, policy: str) -> tuple[str, ...]:
+def _measured_cell(study: Study, policy: str) -> tuple[object, ...]:
     if not study.measured:
         return ()
     found = study.measured.get(policy)
-    return (
-        ("", "") if found is None else (number(found.decoding.value), _range(found.decoding.low, found.decoding.high))
-    )
+    return ("",) if found is None else (_with_range(found.decoding.value, found.decoding.low, found.decoding.high),)
 
 
 def _measured_words(study: Study) -> list[str]:

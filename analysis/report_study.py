@@ -33,8 +33,9 @@ class Source:
     """A trace and what belongs to it.
 
     ``name``: what the report calls it (default: its data set).  ``cost``: prices on the user's machine (default: a
-    draft step of a tenth of a target step, and the report says that this is assumed).  ``runs``: measured runs of the same
-    pair and prompts.  ``decode``: one string for each of a list of token ids; without it the report shows numbers.
+    draft step of a tenth of a target step; the report says where prices were not measured).  ``runs``: measured runs of
+    the same pair and prompts.  ``decode``: one string for each of a list of token ids; without it the report shows
+    numbers.
     """
 
     trace: Trace

@@ -25,6 +25,7 @@ def viewer(studies: Sequence[Study], shown: int) -> Markup:
     total = sum(each.trace.prompts for each in studies)
     chosen = f"{shown:,} of {total:,} prompts, evenly spaced (a page shows at most {MAX_PROMPTS})"
     note = "The page holds these texts: mind who may read them."
-    if any(each.source.decode is None for each in studies):
-        note = "Tokens are shown by number: no tokenizer was at hand."
+    numbered = [each.name for each in studies if each.source.decode is None]
+    if numbered:
+        note += f" Tokens of {', '.join(numbered)} are shown by number, because no tokenizer was at hand."
     return fill("viewer.html", which=f"All {total:,} prompts" if shown == total else chosen, note=note)
