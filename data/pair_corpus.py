@@ -84,11 +84,20 @@ def build_corpus(seed: int) -> list[Document]:
 def standard_library() -> Iterator[tuple[str, Path]]:
     """Dotted name and file of every module of the standard library that is used, in order of the names."""
     root = Path(sysconfig.get_path("stdlib"))
-    for path in sorted(root.rglob("*.py")):
+    for path in _sources(root):
         parts = path.relative_to(root).with_suffix("").parts
-        if LEFT_OUT.intersection(parts) or any(part.startswith(LEFT_OUT_BEGINNINGS) for part in parts):
-            continue
         yield ".".join(part for part in parts if part != "__init__"), path
+
+
+def _sources(folder: Path) -> Iterator[Path]:
+    """Python files below a folder, without walking through what is left out: installed packages can be huge."""
+    for path in sorted(folder.iterdir()):
+        if path.stem in LEFT_OUT or path.name.startswith(LEFT_OUT_BEGINNINGS):
+            continue
+        if path.is_dir():
+            yield from _sources(path)
+        elif path.suffix == ".py":
+            yield path
 
 
 def module_documents(module: str, tree: ast.Module, draw: random.Random) -> Iterator[Document]:

@@ -52,7 +52,7 @@ def orthogonal(matrices: Tensor, iterations: int = 5) -> Tensor:
 
 
 def optimisers(model: nn.Module, muon_lr: float, adam_lr: float) -> list[torch.optim.Optimizer]:
-    """Muon twice, each for every other matrix inside the layers, so that they can step side by side; AdamW for the rest."""
+    """Muon twice, each for every other matrix of the layers, so that they can step side by side; AdamW for the rest."""
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and ".layers." in name]
     chosen = set(matrices)
     others = [p for p in model.parameters() if p not in chosen]
