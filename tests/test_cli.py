@@ -141,3 +141,10 @@ def test_names_from_a_trace_are_not_markup(trace):
     del meta["schema"]
     write_meta(trace, meta | {"prompts": {"dataset": "[red]x[/red]"}})
     assert "[red]x[/red]" in run("simulate", trace, "-p", "none", "--draft-cost", "0.1").stdout
+
+
+def test_tables_fit_eighty_columns(trace):
+    words = ["simulate", trace, "-p", "dynamic:threshold=0.4,tokens=9", "-p", "oracle:clairvoyant", "--draft-cost", "0.1"]
+    lines = run(*words, env={"COLUMNS": "80"}).stdout.splitlines()
+    assert max(len(line.rstrip()) for line in lines) <= 80
+    assert sum(line.rstrip().endswith("]") for line in lines) == 3  # no interval is cut

@@ -17,7 +17,7 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
+    table = Table(title=Text(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
     for number, column in enumerate(columns):
         # Text objects, because names of files and models may hold what rich would read as markup.
         first = number == 0
