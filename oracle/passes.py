@@ -26,10 +26,15 @@ def best(logits: torch.Tensor) -> dict[str, torch.Tensor]:
 
 def distribution(logits: torch.Tensor) -> dict[str, torch.Tensor]:
     """The most likely token, its probability, the entropy (nats) and the lead in probability; float [..., V] -> [...] each."""
-    probability = logits.float().softmax(-1)
-    first, second = probability.topk(2, dim=-1).values.unbind(-1)
-    entropy = torch.special.entr(probability).sum(-1)
-    return {"tokens": logits.argmax(-1), "confidence": first, "entropy": entropy, "margin": first - second}
+    tokens = logits.argmax(-1)
+    likelihood = logits.float().log_softmax(-1)
+    probability = likelihood.exp()
+    # Clamped so that an impossible token (log 0) adds 0 x a number rather than 0 x infinity.  In place where nothing needs
+    # the old values: temporary copies of a large vocabulary cost more than the arithmetic.
+    entropy = -(probability * likelihood.clamp_(min=torch.finfo(torch.float32).min)).sum(-1)
+    first = probability.gather(-1, tokens[..., None])[..., 0]
+    second = probability.scatter_(-1, tokens[..., None], 0).amax(-1)
+    return {"tokens": tokens, "confidence": first, "entropy": entropy, "margin": first - second}
 
 
 def device_of(model: PreTrainedModel) -> torch.device:
