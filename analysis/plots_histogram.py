@@ -42,7 +42,8 @@ def plot_histogram(
         ax.annotate(f"{heights[-1]:.1%}", at, (0, 2), textcoords="offset points", ha="center", fontsize=7)
     _integer_ticks(ax, first, int(k[-1]), over)
     ax.grid(visible=False, axis="x")
-    ax.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+    # %g keeps the half of a 2.5 % step, which rounding would print as 2 %.
+    ax.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
     spread = f", SD {values.std(ddof=1):.3g}" if len(values) > 1 else " (one iteration)"
     describe(ax, f"Oracle SL: mean {values.mean():.3g}{spread}", X_LABEL[convention], "share of iterations")
     legend(ax, "upper right")

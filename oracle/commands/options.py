@@ -102,7 +102,14 @@ def decoder(trace: Trace, tokenizer: str | None) -> Callable[[list[int]], list[s
             raise ValueError(f"--tokenizer {tokenizer!r}: no tokenizer in that folder or in the cache of models") from None
         note(f"The tokenizer of {source} is not on this machine: token numbers instead of text (--tokenizer names one).")
         return None
-    return lambda ids: [found.decode([token]) for token in ids]
+
+    def text(token: int) -> str:
+        alone = found.decode([token])
+        # SentencePiece drops the space before a word when the word stands alone.
+        spaced = str(found.convert_ids_to_tokens(token)).startswith("▁") and not alone.startswith(" ")
+        return " " + alone if spaced else alone
+
+    return lambda ids: [text(token) for token in ids]
 
 
 def load_cost(draft_cost: float | None, file: Path | None) -> CostModel:
