@@ -47,7 +47,7 @@ class Calibration:
 
 
 def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None) -> Calibration:
-    """Fit a cost model in seconds to the runs of ``policies`` (default: those of ``FIT`` that ran) and to plain decoding.
+    """Fit a cost model in seconds to runs of ``policies`` (default: those of ``FIT`` that ran) and to plain decoding.
 
     The policies must draft a fixed length and be at least two different ones, or a round's start could not be told from
     its steps.  Raises ValueError where they are not, did not run, or ran in different generators.
@@ -89,9 +89,13 @@ def _choose(several: Sequence[Runs], policies: Sequence[str] | None) -> list[str
             runs.of(policy)  # says what did run, where this one did not
         rule = parse(policy)
         if type(rule) not in (Constant, Dynamic) or rule.threshold > 0:
-            raise ValueError(f"policy {policy!r} does not draft a fixed length; fit on constant ones, such as {', '.join(FIT)}")
+            raise ValueError(
+                f"policy {policy!r} does not draft a fixed length; fit on constant ones, such as {', '.join(FIT)}"
+            )
     if len({parse(policy).tokens for policy in chosen}) < 2:
-        raise ValueError(f"fitting needs at least two constant lengths among the measured policies, got {chosen or 'none'}")
+        raise ValueError(
+            f"fitting needs at least two constant lengths among the measured policies, got {chosen or 'none'}"
+        )
     return list(chosen)
 
 
@@ -118,7 +122,7 @@ def _fit_plain(steps: pd.DataFrame) -> tuple[float, float]:
 
 
 def _fit_draft(rounds: pd.DataFrame) -> dict[str, float]:
-    """Seconds of k steps from context n: first + (k - 1) step + slope (k n + k (k - 1) / 2), as CostModel prices them."""
+    """k steps from context n take first + (k - 1) step + slope (k n + k (k - 1) / 2), as CostModel prices them."""
     k, n = rounds.drafted.to_numpy(), rounds.context.to_numpy()
     design = np.stack([np.ones(len(k)), k - 1, k * n + k * (k - 1) / 2], axis=1)
     first, step, slope = fit(design, rounds.draft_seconds.to_numpy())
@@ -126,7 +130,7 @@ def _fit_draft(rounds: pd.DataFrame) -> dict[str, float]:
 
 
 def _fit_verify(rounds: pd.DataFrame, steps: pd.DataFrame) -> tuple[tuple[tuple[int, float], ...], float]:
-    """The verification curve, linear between the token counts that were measured often, and the slope per context token."""
+    """The verification curve, linear between counts that were measured often, and the slope per context token."""
     tokens, context = rounds.drafted.to_numpy() + 1, rounds.context.to_numpy()
     seconds = rounds.verify_seconds.to_numpy()
     if np.sum(tokens == 1) < _FEW:
@@ -146,7 +150,7 @@ def _fit_verify(rounds: pd.DataFrame, steps: pd.DataFrame) -> tuple[tuple[tuple[
 
 
 def _with_prefill(cost: CostModel, rows: pd.DataFrame) -> CostModel:
-    """Add what reading the prompt costs, the start of the call included: first iterations less what they cost elsewhere."""
+    """Add the price of reading the prompt, a call's start included: first iterations less what later ones cost."""
     first = rows[rows.iteration == 0]
     seconds = first.draft_seconds + first.verify_seconds + first.rest_seconds
     plain = first.policy == PLAIN
@@ -160,8 +164,8 @@ def _with_prefill(cost: CostModel, rows: pd.DataFrame) -> CostModel:
 def fit(design: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     """Coefficients [p], none negative, of seconds [n] = design [n, p] @ coefficients, by robust least squares.
 
-    A disturbance is as likely in any moment, so the variance grows with the duration: rows are weighted by 1 / fitted, and
-    those off by more than 1.345 robust standard deviations are weighted down (Huber 1964).
+    A disturbance is as likely in any moment, so the variance grows with the duration: rows are weighted by 1 /
+    fitted, and those off by more than 1.345 robust standard deviations are weighted down (Huber 1964).
     """
     scale = np.abs(design).max(axis=0)
     scale[scale == 0] = 1

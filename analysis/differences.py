@@ -12,7 +12,7 @@ from analysis.simulate import draft_from
 from oracle.runs import Call
 from oracle.trace import Trace
 
-# Float32 passes over one token and over several at once differ by rounding alone; a lead below this may turn either way.
+# Passes over one token and over several at once differ by rounding; a lead below this may turn either way.
 TIE_LOGIT, TIE_PROBABILITY = 1e-3, 1e-4
 
 
@@ -30,7 +30,9 @@ class Difference:
     def __str__(self) -> str:
         sides = " against ".join("nothing" if row is None else "drafted {1}, accepted {2} at {0}".format(*row)
                                  for row in (self.replayed, self.measured))  # fmt: skip
-        return f"prompt {self.prompt}, repeat {self.repeat}, iteration {self.iteration}: {sides} measured; {self.reason}"
+        return (
+            f"prompt {self.prompt}, repeat {self.repeat}, iteration {self.iteration}: {sides} measured; {self.reason}"
+        )
 
 
 def same_rows(replayed: np.ndarray, call: Call) -> np.ndarray:
@@ -43,7 +45,7 @@ def same_rows(replayed: np.ndarray, call: Call) -> np.ndarray:
 def first_difference(
     trace: Trace, replayed: Sequence[np.ndarray], calls: Sequence[tuple[int, Call]], policy: Policy
 ) -> Difference | None:
-    """The first difference among ``calls``, given as (number in the trace, call); ``replayed`` is int [I, 3] a prompt."""
+    """The first difference among ``calls``, (number in the trace, call) each; ``replayed`` is int [I, 3] a prompt."""
     for prompt, call in calls:
         rows, expected = _rows(call), replayed[prompt]
         size = min(len(rows), len(expected))
@@ -79,7 +81,9 @@ def explain(trace: Trace, prompt: int, call: Call, iteration: int, policy: Polic
         at = int(differs[0])
         margin = float(trace.target_margin[text][at])
         kind = "a near-tie" if margin < TIE_LOGIT or half else "no near-tie: a fault"
-        return f"the text leaves the trace's at token {at}, where the target's lead is {margin:.2g} logits: {kind}{half}"
+        return (
+            f"the text leaves the trace's at token {at}, where the target's lead is {margin:.2g} logits: {kind}{half}"
+        )
     if policy.carries_over and iteration == 0 and len(call.budget) and position == 0:
         return "the lookahead that the prompt began with is another one: an earlier prompt went another way"
     tokens, signals = draft_from(trace, text.start + position, max(1, reach - position))

@@ -1,7 +1,7 @@
 """What measured runs say: speedups with intervals, in total and for decoding alone.
 
-A speedup is a ratio of totals over all prompts, taken within each repeat (where the arms ran side by side), and then the
-median over the repeats.  Its interval is a percentile bootstrap over prompts, the repeats kept together.
+A speedup is a ratio of totals over all prompts, taken within each repeat (where the arms ran side by side), and
+then the median over the repeats.  Its interval is a percentile bootstrap over prompts, the repeats kept together.
 """
 
 from __future__ import annotations

@@ -73,14 +73,18 @@ class Validation:
     def failures(self) -> list[str]:
         """What breaks the budget, in words; empty when it is kept."""
         found = [
-            f"{row.policy} on {row.dataset}: {row.identical:.2%} of the iterations are identical, {self.budget.counts:.0%} wanted"
+            f"{row.policy} on {row.dataset}: {row.identical:.2%} of the iterations are identical, "
+            f"{self.budget.counts:.0%} wanted"
             for row in self.rows
             if row.dtype == "float32" and row.identical < self.budget.counts
         ]
         if not len(self.errors):
             return [*found, "no policy's seconds could be compared"]
         if not np.median(self.errors) <= self.budget.median:  # written so that nan fails
-            found.append(f"the median error of the speedups is {np.median(self.errors):.1%}, at most {self.budget.median:.0%} wanted")
+            found.append(
+                f"the median error of the speedups is {np.median(self.errors):.1%}, "
+                f"at most {self.budget.median:.0%} wanted"
+            )
         if not self.errors.max() <= self.budget.worst:
             worst = max((row for row in self.rows if row.comparable), key=lambda row: abs(row.error))
             place = f"{worst.policy} on {worst.dataset}"
@@ -103,8 +107,9 @@ def validate(
 ) -> Validation:
     """Compare simulation with measured runs of the same prompts.
 
-    ``policies`` default to all that ran and that ``cost`` was not fitted on.  Raises ValueError where trace and runs are
-    not of the same prompts and limits, and for a policy that the cost model was fitted on: that would prove nothing.
+    ``policies`` default to all that ran and that ``cost`` was not fitted on.  Raises ValueError where trace and
+    runs are not of the same prompts and limits, and for a policy that the cost model was fitted on: that would
+    prove nothing.
     """
     fitted = {parse(policy) for policy in cost.machine.get("fitted_on", ())}
     ran = [policy for policy in runs.policies if policy != PLAIN]
@@ -129,7 +134,9 @@ def _row(trace: Trace, runs: Runs, cost: CostModel, policy: str, dataset: str) -
     matched = match(trace, [group[0] for group in calls])
     result = simulate(matched, policy, cost)
     replayed = [
-        np.stack([column[result.prompt == prompt] for column in (result.position, result.drafted, result.accepted)], axis=1)
+        np.stack(
+            [column[result.prompt == prompt] for column in (result.position, result.drafted, result.accepted)], axis=1
+        )
         for prompt in range(matched.prompts)
     ]
     flat = [(prompt, call) for prompt, group in enumerate(calls) for call in group]
@@ -176,13 +183,15 @@ def _complete(runs: Runs, policy: str) -> tuple[list[list[Call]], list[list[Call
 
 
 def match(trace: Trace, calls: Sequence[Call]) -> Trace:
-    """The part of ``trace`` that belongs to these calls, in their order.  Raises ValueError where it holds something else."""
+    """The part of ``trace`` that belongs to these calls, in order.  Raises ValueError where it holds others."""
     records = {record.id: record for record in iter_records(trace)}
     chosen = []
     for call in calls:
         record = records.get(call.id)
         if record is None:
-            raise ValueError(f"prompt {call.id!r} was measured but is not in the trace; collect and measure the same prompts")
+            raise ValueError(
+                f"prompt {call.id!r} was measured but is not in the trace; collect and measure the same prompts"
+            )
         if not np.array_equal(record.prompt_tokens, call.prompt_tokens):
             raise ValueError(f"prompt {call.id!r} has other tokens in the trace than in the runs; collect it again")
         if record.max_new_tokens != call.max_new_tokens:
@@ -215,14 +224,16 @@ def _split(
 ) -> dict[str, float]:
     """The error simulated / measured - 1 in six terms that add up to it.
 
-    Starting from the simulated speedup, one ingredient after the other is replaced by the measured one, and each term is
-    what that changed: the counts (whose iterations), the draft's seconds, the verification's, the constant of an iteration,
-    the steps of plain decoding.  Measured seconds are each prompt's median over the repeats; what is left after the last
-    replacement is drift: how far those medians are from the speedup that the repeats show.
+    Starting from the simulated speedup, one ingredient after the other is replaced by the measured one, and each
+    term is what that changed: the counts (whose iterations), the draft's seconds, the verification's, the constant
+    of an iteration, the steps of plain decoding.  Measured seconds are each prompt's median over the repeats; what
+    is left after the last replacement is drift: how far those medians are from the speedup that the repeats show.
     """
     model = np.sum([_priced(group[0], cost) for group in calls], axis=0)  # draft, verify, iteration
     clock = np.sum([np.median([_clocked(call) for call in group], axis=0) for group in calls], axis=0)
-    priced_plain = sum(float(_plain_steps(base[0], call[0], cost).sum()) for base, call in zip(plain, calls, strict=True))
+    priced_plain = sum(
+        float(_plain_steps(base[0], call[0], cost).sum()) for base, call in zip(plain, calls, strict=True)
+    )
     clocked_plain = sum(
         float(np.median([_plain_steps(one, other).sum() for one, other in zip(base, group, strict=True)]))
         for base, group in zip(plain, calls, strict=True)
@@ -247,7 +258,7 @@ def _clocked(call: Call) -> np.ndarray:
 
 
 def _plain_steps(plain: Call, call: Call, cost: CostModel | None = None) -> np.ndarray:
-    """Seconds of plain decoding for the tokens after a call's first iteration: priced with ``cost``, else as measured."""
+    """Plain decoding's seconds for the tokens after a call's first iteration: priced with ``cost``, or measured."""
     first, size = int(call.accepted[0]) + 1, len(call.tokens)
     if cost is not None:
         return cost.step(len(call.prompt_tokens) + np.arange(first, size))

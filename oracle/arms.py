@@ -18,7 +18,7 @@ _SCHEDULE = {
 
 
 def settings_of(policy: Policy, state: Any = None) -> Settings | None:
-    """The library's settings for ``policy`` in ``state`` (None: its start), or None for a policy that the library lacks.
+    """The library's settings for ``policy`` in ``state`` (None: its start), or None if the library lacks it.
 
     Raises ValueError for `roc` where scikit-learn is not installed: the library would quietly keep the threshold fixed.
     """

@@ -38,7 +38,9 @@ class Observed:
     total_seconds: float
     prefill_seconds: float  # from the start of the call to the end of the first target pass
     iterations: dict[str, np.ndarray]  # name -> [I]
-    tokens_after: float  # num_assistant_tokens that the call left in the draft's config, for a schedule that carries it over
+    tokens_after: (
+        float  # num_assistant_tokens that the call left in the draft's config, for a schedule that carries it over
+    )
 
 
 SCHEDULES = ("constant", "heuristic", "heuristic_transient")
@@ -82,8 +84,8 @@ def check_settings(pair: Pair, settings: Settings) -> None:
         )
     if rows(pair.target) != rows(pair.draft):
         raise ValueError(
-            f"the target has {rows(pair.target)} embedding rows and the draft {rows(pair.draft)}: the library takes them for "
-            "different tokenizers and would draft on another path; shrink the larger model with "
+            f"the target has {rows(pair.target)} embedding rows and the draft {rows(pair.draft)}: the library takes "
+            "them for different tokenizers and would draft on another path; shrink the larger model with "
             f"resize_token_embeddings({min(rows(pair.target), rows(pair.draft))}) to measure this pair"
         )
 
@@ -117,7 +119,7 @@ class _Watch:
     def attach(self, generator: Any) -> None:
         """Watch a candidate generator that the library has built for this call."""
         if not self.adaptive:
-            # The library refits the threshold while this field is not 0; the criterion that stops a draft reads another.
+            # The library refits the threshold while this field is not 0; what stops a draft reads another field.
             generator.assistant_generation_config.assistant_confidence_threshold = 0.0
         get, update = generator.get_candidates, generator.update_candidate_strategy
 
@@ -190,7 +192,9 @@ def _assisted_rows(rounds: list[dict[str, Any]], text: np.ndarray, start: float,
     verified = [note["verify_end"] for note in rounds]
     rest = np.subtract(begun, [start, *verified[:-1]])
     rest[-1] += end - verified[-1]
-    columns = {name: [note[name] for note in rounds] for name in ("position", "drafted", "accepted", "budget", "threshold")}
+    columns = {
+        name: [note[name] for note in rounds] for name in ("position", "drafted", "accepted", "budget", "threshold")
+    }
     seconds = {
         "draft_seconds": [note["draft_end"] - note["draft_start"] for note in rounds],
         "verify_seconds": [note["verify_end"] - note["draft_end"] for note in rounds],
@@ -201,9 +205,13 @@ def _assisted_rows(rounds: list[dict[str, Any]], text: np.ndarray, start: float,
     return Observed(text, end - start, prefill, columns_of(columns | seconds), after)
 
 
-def _plain_rows(forwards: list[tuple[float, float]], prompt: int, text: np.ndarray, start: float, end: float) -> Observed:
+def _plain_rows(
+    forwards: list[tuple[float, float]], prompt: int, text: np.ndarray, start: float, end: float
+) -> Observed:
     if len(forwards) < len(text):
-        raise RuntimeError(f"{len(forwards)} target passes were seen for {len(text)} tokens: the model hides its forward pass")
+        raise RuntimeError(
+            f"{len(forwards)} target passes were seen for {len(text)} tokens: the model hides its forward pass"
+        )
     size = len(text)
     forwards = forwards[:size]  # a device that is asked late whether to stop runs one pass too many
     ends = [start, *(stop for _, stop in forwards[:-1]), end]
@@ -234,7 +242,10 @@ def _check_in_force(observed: Observed, settings: Settings) -> None:
     asked = {"num_assistant_tokens": (settings.tokens, seen["budget"][0])}
     asked["assistant_confidence_threshold"] = (settings.threshold, seen["threshold"][0])
     if not settings.adaptive:
-        asked["a fixed threshold"] = (settings.threshold, seen["threshold"][np.argmax(seen["threshold"] != settings.threshold)])
+        asked["a fixed threshold"] = (
+            settings.threshold,
+            seen["threshold"][np.argmax(seen["threshold"] != settings.threshold)],
+        )
     following = seen["budget"][1:]
     if settings.schedule == "constant":
         expected = np.full(len(following), settings.tokens)

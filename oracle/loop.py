@@ -23,7 +23,7 @@ from oracle.timing import Clock
 def draft_and_verify(
     pair: Pair, prompt: np.ndarray, policy: Policy, state: Any, *, max_new_tokens: int, clock: Clock
 ) -> tuple[Observed, Any]:
-    """The target's greedy text after ``prompt`` (int [P], P >= 1), drafted under ``policy``; and the policy's next state."""
+    """The target's greedy text after ``prompt`` (int [P], P >= 1) under ``policy``, and the policy's next state."""
     vocabulary, stop = shared_rows(pair), set(eos_token_ids(pair))
     rows: list[dict[str, Any]] = []
     with neutral(pair):
@@ -40,7 +40,9 @@ def draft_and_verify(
             passed = clock()
             emitted = accept(drafted, choices, stop)
             accepted = len(emitted) - 1
-            rows.append({"position": len(text) - len(prompt), "drafted": len(drafted), "accepted": accepted, "budget": budget})
+            rows.append(
+                {"position": len(text) - len(prompt), "drafted": len(drafted), "accepted": accepted, "budget": budget}
+            )
             text += emitted
             target.forget(len(text) - 1)
             draft.forget(len(text) - 1)
@@ -52,7 +54,9 @@ def draft_and_verify(
             last = verified
         finish = clock()
     rows[-1]["rest_seconds"] += finish - last
-    columns = columns_of({name: [row[name] for row in rows] for name in rows[0]} | {"threshold": np.full(len(rows), np.nan)})
+    columns = columns_of(
+        {name: [row[name] for row in rows] for name in rows[0]} | {"threshold": np.full(len(rows), np.nan)}
+    )
     prefill = finish - start if len(rows) == 1 else rows[0]["prefill"]
     return Observed(np.array(text[len(prompt) :], np.int32), finish - start, prefill, columns, 0), state
 
@@ -113,4 +117,6 @@ def rollback(cache: DynamicCache, keep: int) -> None:
     if length:
         cache.crop(keep - length)  # a negative count is how many to remove; 0 lets a sliding window shrink back
     if cache.get_seq_length() != keep:
-        raise RuntimeError(f"the cache holds {cache.get_seq_length()} tokens after a rollback to {keep}: it cannot roll back")
+        raise RuntimeError(
+            f"the cache holds {cache.get_seq_length()} tokens after a rollback to {keep}: it cannot roll back"
+        )

@@ -60,10 +60,10 @@ def measure(
 ) -> Runs:
     """Run plain greedy decoding and every policy for real, ``repeats`` times on each prompt, and clock every iteration.
 
-    Policies are written as for ``analysis.simulate``; those that the library does not have run in the toolkit's own loop,
-    and their calls say so (``generator``).  ``out`` is a directory that holds each call as soon as it has ended; without
-    it everything stays in memory.  Raises ValueError for arguments that make no sense or a pair that cannot be run,
-    RuntimeError for a run that failed; finished calls stay, and ``resume`` goes on after them.
+    Policies are written as for ``analysis.simulate``; those that the library does not have run in the toolkit's own
+    loop, and their calls say so (``generator``).  ``out`` is a directory that holds each call as soon as it has
+    ended; without it everything stays in memory.  Raises ValueError for arguments that make no sense or a pair that
+    cannot be run, RuntimeError for a run that failed; finished calls stay, and ``resume`` goes on after them.
     """
     from oracle.timing import clock_for
 
@@ -74,7 +74,9 @@ def measure(
     arms = _arms(pair, policies)
     encoded, skipped = encode(pair, prompts, max_new_tokens, chat)
     if not encoded:
-        raise ValueError(f"no prompt is left to measure: {len(skipped)} skipped, the first because {skipped[0]['reason']}")
+        raise ValueError(
+            f"no prompt is left to measure: {len(skipped)} skipped, the first because {skipped[0]['reason']}"
+        )
     plan = Plan(pair, encoded, arms, repeats, clock or clock_for(pair))
     meta = _meta(plan, prompts, skipped) | {"max_new_tokens": max_new_tokens, "chat": chat}
     if out is None:
@@ -83,7 +85,7 @@ def measure(
 
 
 def _arms(pair: Pair, policies: Iterable[str]) -> dict[str, Policy]:
-    """Text -> policy, plain decoding first.  Raises ValueError for one that is unknown, given twice, or cannot run here."""
+    """Text -> policy, plain decoding first.  Raises ValueError for one unknown, given twice, or not to be run here."""
     from analysis.policies import Plain, parse
     from oracle.arms import settings_of
     from oracle.generate import check_settings
@@ -96,7 +98,9 @@ def _arms(pair: Pair, policies: Iterable[str]) -> dict[str, Policy]:
         if policy == arms[PLAIN]:
             continue
         if policy in arms.values():
-            raise ValueError(f"policy {text!r} is given twice (as {next(key for key in arms if arms[key] == policy)!r} before)")
+            raise ValueError(
+                f"policy {text!r} is given twice (as {next(key for key in arms if arms[key] == policy)!r} before)"
+            )
         settings = settings_of(policy)
         if settings is not None:
             check_settings(pair, settings)
@@ -109,8 +113,8 @@ def _arms(pair: Pair, policies: Iterable[str]) -> dict[str, Policy]:
 def rotation(arms: Sequence[str], repeat: int, repeats: int, prompt: int) -> list[str]:
     """The order of the arms (plain decoding first among them) for one prompt of one repeat.
 
-    Plain decoding comes first in the first repeat, because every other text is compared with its text, then in the middle
-    and last; the others take turns.
+    Plain decoding comes first in the first repeat, because every other text is compared with its text, then in the
+    middle and last; the others take turns.
     """
     plain, others = arms[0], list(arms[1:])
     turn = (prompt + repeat) % len(others)
@@ -276,7 +280,9 @@ def _prepare(out: Path, meta: dict, resume: bool, force: bool) -> tuple[Call, ..
         before = files.read_meta(out)
         for name in _BINDING:
             if before.get(name) != meta[name]:
-                raise ValueError(f"{out} was begun with {name} {before.get(name)!r}, not {meta[name]!r}; measure elsewhere")
+                raise ValueError(
+                    f"{out} was begun with {name} {before.get(name)!r}, not {meta[name]!r}; measure elsewhere"
+                )
         return files.finished(out)
     if exists and not force:
         raise ValueError(f"{out} holds measured runs already; --resume goes on with them, --force starts them again")
@@ -293,7 +299,9 @@ def _disk_errors(out: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise RuntimeError(f"{out}: cannot write the runs ({error}); finished calls are kept, resume goes on") from error
+        raise RuntimeError(
+            f"{out}: cannot write the runs ({error}); finished calls are kept, resume goes on"
+        ) from error
 
 
 @contextlib.contextmanager

@@ -1,7 +1,8 @@
 """Measured runs: one row a call of the generator, with its iterations, on disk and in memory.
 
-On disk a run is a directory with ``meta.json`` and Parquet files, one row a call, the iterations as list columns.  Each
-call is written when it ends, to a file of its own; ``merge`` puts finished files together.  A killed run leaves whole calls.
+On disk a run is a directory with ``meta.json`` and Parquet files, one row a call, the iterations as list columns.
+Each call is written when it ends, to a file of its own; ``merge`` puts finished files together.  A killed run
+leaves whole calls.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ ITERATION_COLUMNS: dict[str, type] = {
     "drafted": np.int64,
     "accepted": np.int64,
     "budget": np.int64,  # most tokens that the policy asked for, before the remaining length clips it
-    "threshold": np.float64,  # confidence threshold in force, 0 is off; nan in the own loop, where a policy object decides
+    "threshold": np.float64,  # confidence threshold in force; 0 is off, nan in the own loop (a policy object decides)
     "draft_seconds": np.float64,  # the drafting phase
-    "verify_seconds": np.float64,  # the target pass, the choice of tokens and the rollback; all of a step without a draft
+    "verify_seconds": np.float64,  # target pass, choice of tokens and rollback; all of a step without a draft
     "forward_seconds": np.float64,  # the target's forward pass alone
     "rest_seconds": np.float64,  # before the drafting phase, back to the last iteration; the call's start and end too
 }
@@ -134,7 +135,7 @@ class Runs:
         return table.assign(tokens=[len(call.tokens) for call in self.calls])
 
     def iterations(self) -> pd.DataFrame:
-        """One row an iteration: prompt, policy, repeat, generator, iteration, context (tokens before it), and its columns."""
+        """One row an iteration: whose it is, its number, its context (tokens before it), and its columns."""
         import pandas as pd
 
         size = [len(call.position) for call in self.calls]
@@ -165,7 +166,7 @@ def write_call(path: str | Path, call: Call) -> None:
 
 
 def merge(path: str | Path) -> None:
-    """Put all finished calls into one file.  Killed in between, it leaves some calls twice; a reader takes one of them."""
+    """Put all finished calls into one file.  Killed in between, it leaves calls twice; a reader takes one."""
     files = _files(path)
     calls = {call.key: call for file in files for call in _read(file)}
     _write(Path(path) / "calls.parquet", list(calls.values()))

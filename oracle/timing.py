@@ -35,7 +35,7 @@ class Clock:
 
 
 def clock_for(pair: Pair, now: Callable[[], float] = time.perf_counter) -> Clock:
-    """A clock for runs of this pair: work on a device other than the CPU is waited for on both sides of every interval."""
+    """A clock for runs of this pair: before each reading it waits for every device other than the CPU."""
     waits = [wait for device in _devices(pair) if (wait := _wait_for(device))]
     if not waits:
         return Clock(now)
@@ -74,7 +74,8 @@ def describe_machine(pair: Pair) -> dict[str, Any]:
         "accelerators": [_name(device) for device in _devices(pair) if device.type != "cpu"],
         "dtype": str(pair.target.dtype).removeprefix("torch."),
         "system": platform.platform(),
-        "versions": {name: importlib.metadata.version(name) for name in _PACKAGES} | {"python": platform.python_version()},
+        "versions": {name: importlib.metadata.version(name) for name in _PACKAGES}
+        | {"python": platform.python_version()},
         "scikit_learn": _version("scikit-learn"),
     }
 

@@ -9,8 +9,9 @@ from analysis.simulate import replay
 from oracle.runs import Call, Runs
 
 COST = CostModel(
-    draft=0.002, draft_first=0.005, draft_context=1e-6, verify=((1, 0.02), (2, 0.03), (4, 0.032), (9, 0.04), (21, 0.06)),
-    verify_context=1e-5, iteration=0.001, plain=0.018, plain_context=2e-5, draft_prefill=1e-4, target_prefill=3e-4, unit="s",
+    draft=0.002, draft_first=0.005, draft_context=1e-6, iteration=0.001,
+    verify=((1, 0.02), (2, 0.03), (4, 0.032), (9, 0.04), (21, 0.06)), verify_context=1e-5,
+    plain=0.018, plain_context=2e-5, draft_prefill=1e-4, target_prefill=3e-4, unit="s",
 )  # fmt: skip
 
 
@@ -30,7 +31,7 @@ def _overruns(text):
 
 
 def fake_runs(source, policies, cost=COST, *, repeats=3, speed=None, dtype="float32", generator="library"):
-    """Runs of ``policies`` and plain decoding over a trace; ``speed(repeat, prompt, policy)`` stretches a call's seconds."""
+    """Runs of ``policies`` and plain decoding over a trace; ``speed(repeat, prompt, policy)`` stretches a call."""
     calls = []
     for repeat in range(repeats):
         for name in ["none", *policies]:

@@ -46,7 +46,9 @@ def test_several_runs_are_fitted_together():
 
 def test_verification_never_gets_cheaper_with_more_tokens():
     dented = dataclasses.replace(COST, verify=((1, 0.02), (2, 0.03), (4, 0.03), (9, 0.04), (21, 0.06)))
-    runs = fake_runs(some_trace(), FIT, dented, speed=lambda repeat, prompt, policy: 0.9 if policy == "constant:tokens=3" else 1)
+    runs = fake_runs(
+        some_trace(), FIT, dented, speed=lambda repeat, prompt, policy: 0.9 if policy == "constant:tokens=3" else 1
+    )
     prices = [price for _, price in calibrate(runs).cost.verify]
     assert prices == sorted(prices)
 
@@ -96,11 +98,15 @@ def test_coefficients_are_never_negative():
 
 
 def test_seconds_inside_the_librarys_own_rounds_are_found(monkeypatch):
-    """A slow preparation of each drafting phase, a slow bookkeeping, a context that grows: each lands in its own price."""
+    """Slow preparation of a drafting phase, slow bookkeeping, a growing context: each lands in its own price."""
     from transformers.generation.candidate_generator import AssistedCandidateGenerator
 
     pair = tiny_pair()
-    world = Virtual(pair, lambda tokens, context: 0.1 + 0.001 * (context + tokens - 1), lambda tokens, context: 1 + 0.2 * (tokens - 1))
+    world = Virtual(
+        pair,
+        lambda tokens, context: 0.1 + 0.001 * (context + tokens - 1),
+        lambda tokens, context: 1 + 0.2 * (tokens - 1),
+    )
     update, get = AssistedCandidateGenerator.update_candidate_strategy, AssistedCandidateGenerator.get_candidates
 
     def late(seconds, method):
@@ -112,7 +118,9 @@ def test_seconds_inside_the_librarys_own_rounds_are_found(monkeypatch):
 
     monkeypatch.setattr(AssistedCandidateGenerator, "update_candidate_strategy", late(0.02, update))
     monkeypatch.setattr(AssistedCandidateGenerator, "get_candidates", late(0.3, get))
-    runs = measure(pair, PROMPTS[:2], ["constant:tokens=1", "constant:tokens=4"], max_new_tokens=24, repeats=1, clock=world.clock)
+    runs = measure(
+        pair, PROMPTS[:2], ["constant:tokens=1", "constant:tokens=4"], max_new_tokens=24, repeats=1, clock=world.clock
+    )
     cost = calibrate(runs, ["constant:tokens=1", "constant:tokens=4"]).cost
     assert cost.draft_context == pytest.approx(0.001, rel=0.01)
     assert cost.draft == pytest.approx(0.1, rel=0.02)

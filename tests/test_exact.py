@@ -34,7 +34,13 @@ POLICIES = (
     "heuristic_transient:tokens=5",
     "roc",
 )
-WITH_EOS = ("constant:tokens=5", "dynamic:threshold=0.4", "heuristic:tokens=5", "heuristic:tokens=20,threshold=0.4", "roc")
+WITH_EOS = (
+    "constant:tokens=5",
+    "dynamic:threshold=0.4",
+    "heuristic:tokens=5",
+    "heuristic:tokens=20,threshold=0.4",
+    "roc",
+)
 PROMPTS = tuple(tuple(np.random.default_rng(size).integers(2, 97, size).tolist()) for size in (6, 9, 4))
 
 
@@ -96,7 +102,9 @@ def replayed(trace, policy):
     at, drafted, _ = replay(trace, policy)
     prompt = trace.prompt_of[at]
     accepted = np.minimum(drafted, trace.accepted_run[at])
-    return list(zip(*(column.tolist() for column in (prompt, at - trace.offsets[prompt], drafted, accepted)), strict=True))
+    return list(
+        zip(*(column.tolist() for column in (prompt, at - trace.offsets[prompt], drafted, accepted)), strict=True)
+    )
 
 
 def texts_of(trace):
@@ -202,7 +210,9 @@ def test_our_own_loop_ends_at_the_end_of_the_text(tiny_with_eos, policy):
 
 def test_identical_models_accept_everything(tmp_path):
     target = tiny_pair("llama").target
-    pair = type(tiny_pair("llama"))(target, target, None)  # one and the same object: its passes as a draft are told apart
+    pair = type(tiny_pair("llama"))(
+        target, target, None
+    )  # one and the same object: its passes as a draft are told apart
     trace = recorded(pair, tmp_path, 40, PROMPTS[:1])
     check(pair, trace, "constant:tokens=4")
     rows = replayed(trace, parse("constant:tokens=4"))

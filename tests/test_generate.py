@@ -273,5 +273,7 @@ def test_a_loop_cuts_both_models_to_the_shared_vocabulary():
     target, draft = tiny(vocab=128), tiny(vocab=97)
     with torch.no_grad():
         target.lm_head.weight[120] = 0  # rows past 96 exist in the target only
-    seen, _ = draft_and_verify(Pair(target, draft, None), PROMPT, parse("constant"), None, max_new_tokens=24, clock=Clock())
+    seen, _ = draft_and_verify(
+        Pair(target, draft, None), PROMPT, parse("constant"), None, max_new_tokens=24, clock=Clock()
+    )
     assert len(seen.tokens) == 24 and seen.tokens.max() < 97

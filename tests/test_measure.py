@@ -27,7 +27,14 @@ def run(pair, policies=POLICIES, out=None, limit=10, prompts=PROMPTS[:2], **opti
 def facts(runs):
     """Everything but the seconds."""
     return [
-        (call.key, call.tokens.tolist(), call.equal, call.drafted.tolist(), call.accepted.tolist(), call.budget.tolist())
+        (
+            call.key,
+            call.tokens.tolist(),
+            call.equal,
+            call.drafted.tolist(),
+            call.accepted.tolist(),
+            call.budget.tolist(),
+        )
         for call in sorted(runs.calls, key=lambda call: call.key)
     ]
 
@@ -77,7 +84,9 @@ def test_the_order_of_prompts_matters_to_the_heuristic_alone():
 def test_a_policy_without_a_counterpart_in_the_library_runs_in_our_loop_and_says_so(monkeypatch):
     known = arms.settings_of
     lacking = parse("constant:tokens=2")
-    monkeypatch.setattr(arms, "settings_of", lambda policy, state=None: None if policy == lacking else known(policy, state))
+    monkeypatch.setattr(
+        arms, "settings_of", lambda policy, state=None: None if policy == lacking else known(policy, state)
+    )
     runs = run(tiny_pair(), ["constant:tokens=2", "constant:tokens=3"], repeats=1)
     assert {call.generator for call in runs.of("constant:tokens=2")} == {"loop"}
     assert {call.generator for call in runs.of("constant:tokens=3")} == {"library"}
@@ -225,7 +234,9 @@ def test_a_machine_that_changes_its_speed_changes_no_paired_ratio():
     drifting = fake_runs(source, ["dynamic"], speed=lambda repeat, prompt, policy: 1 + repeat)
     assert measured(drifting, "dynamic").total.value == pytest.approx(measured(steady, "dynamic").total.value)
     # One repeat in which something else took the machine from this arm: the median leaves it out.
-    spoilt = fake_runs(source, ["dynamic"], speed=lambda repeat, prompt, policy: 5 if (repeat, policy) == (1, "dynamic") else 1)
+    spoilt = fake_runs(
+        source, ["dynamic"], speed=lambda repeat, prompt, policy: 5 if (repeat, policy) == (1, "dynamic") else 1
+    )
     assert measured(spoilt, "dynamic").total.value == pytest.approx(measured(steady, "dynamic").total.value)
     assert measured(spoilt, "dynamic").spread > 0
 
@@ -235,7 +246,11 @@ def test_measured_and_simulated_totals_are_counted_alike():
     for row in summary(fake_runs(source, ["constant:tokens=3", "dynamic", "heuristic"])):
         result = simulate(source, row.policy, COST)
         assert row.total.value == pytest.approx(result.total_speedup)
-        assert (row.iterations, row.drafted, row.accepted) == (result.iterations, result.draft_tokens, result.accepted_tokens)
+        assert (row.iterations, row.drafted, row.accepted) == (
+            result.iterations,
+            result.draft_tokens,
+            result.accepted_tokens,
+        )
         assert row.total.low < row.total.value < row.total.high
 
 
@@ -260,7 +275,11 @@ def test_an_unfinished_repeat_counts_for_the_prompts_that_it_reached():
     cut = Runs(runs.meta, tuple(call for call in runs.calls if not (call.repeat == 1 and call.prompt > 2)))
     assert paired(cut, "dynamic", decoding=False).plain.shape == (2, 3)
     with pytest.raises(ValueError, match="no prompt is finished in every repeat"):
-        paired(Runs(runs.meta, tuple(c for c in runs.calls if c.key != ("none", 0, 0) and c.prompt == 0)), "dynamic", decoding=True)
+        paired(
+            Runs(runs.meta, tuple(c for c in runs.calls if c.key != ("none", 0, 0) and c.prompt == 0)),
+            "dynamic",
+            decoding=True,
+        )
     with pytest.raises(ValueError, match="'heuristic' was not measured; measured: none, dynamic"):
         runs.of("heuristic")
 

@@ -58,10 +58,16 @@ def test_a_wrong_price_is_found_in_its_own_part(runs, cost, changed, part):
 
 
 def test_a_machine_that_was_slower_in_one_repeat_shows_up_as_drift_only(cost):
-    slow = fake_runs(SOURCE, POLICIES[:1], speed=lambda repeat, prompt, policy: 1.3 if (repeat, prompt) == (1, 0) else 1.0)
+    slow = fake_runs(
+        SOURCE, POLICIES[:1], speed=lambda repeat, prompt, policy: 1.3 if (repeat, prompt) == (1, 0) else 1.0
+    )
     row = validate(SOURCE, slow, cost).rows[0]
     assert row.error == pytest.approx(0, abs=1e-9)
-    halves = fake_runs(SOURCE, POLICIES[:1], speed=lambda repeat, prompt, policy: 1.3 if policy != "none" and repeat == prompt % 3 else 1.0)
+    halves = fake_runs(
+        SOURCE,
+        POLICIES[:1],
+        speed=lambda repeat, prompt, policy: 1.3 if policy != "none" and repeat == prompt % 3 else 1.0,
+    )
     row = validate(SOURCE, halves, cost).rows[0]
     assert row.parts["drift"] == pytest.approx(row.error) and row.error > 0.05
 
@@ -153,7 +159,12 @@ def test_seconds_of_another_generator_are_not_judged(cost):
 
 def test_the_verdict_is_over_all_data_sets(runs, cost):
     good = validate(SOURCE, runs, cost, dataset="one")
-    bad = validate(SOURCE, fake_runs(SOURCE, POLICIES[:1], speed=lambda r, p, policy: 1.1 if policy == "none" else 1), cost, dataset="two")
+    bad = validate(
+        SOURCE,
+        fake_runs(SOURCE, POLICIES[:1], speed=lambda r, p, policy: 1.1 if policy == "none" else 1),
+        cost,
+        dataset="two",
+    )
     both = combine([good, bad])
     assert [row.dataset for row in both.rows] == ["one"] * 4 + ["two"]
     assert both.failures == ["the worst error is -9.1% (constant:tokens=5 on two), at most 8% wanted"]
@@ -164,7 +175,11 @@ def test_the_whole_chain_on_a_clock_of_its_own(tmp_path):
     """Collect, measure the library's real runs under known prices, calibrate, simulate: nothing is left over."""
     pair = tiny_pair()
     collect(pair, PROMPTS, tmp_path, max_new_tokens=32, max_overrun=64)
-    world = Virtual(pair, lambda tokens, context: 0.1 + 0.0005 * context, lambda tokens, context: 1 + 0.05 * (tokens - 1) + 0.001 * context)
+    world = Virtual(
+        pair,
+        lambda tokens, context: 0.1 + 0.0005 * context,
+        lambda tokens, context: 1 + 0.05 * (tokens - 1) + 0.001 * context,
+    )
     lengths = ["constant:tokens=1", "constant:tokens=2", "constant:tokens=12"]
     validated = ["constant:tokens=5", "dynamic:threshold=0.4,tokens=8", "heuristic", "roc:tokens=10"]
     runs = measure(pair, PROMPTS, [*lengths, *validated], max_new_tokens=32, repeats=1, clock=world.clock)

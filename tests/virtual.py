@@ -12,7 +12,7 @@ PROMPTS = [np.random.default_rng(size).integers(2, 97, size).tolist() for size i
 
 
 class Virtual:
-    """Time that passes only in forward passes: ``draft(tokens, context)`` and ``target(tokens, context)`` say how much."""
+    """Time passes in forward passes only: ``draft(tokens, context)`` and ``target(tokens, context)`` say how much."""
 
     def __init__(self, pair, draft, target):
         self.time = 0.0

@@ -1,8 +1,9 @@
 """What observing a run costs: the same calls with and without the observer, side by side.
 
-``python tests/benchmarks/bench_observation.py [--rounds 20] [--tokens 64] [--tiny]`` prints, for plain decoding and three
-kinds of assisted generation, the ratio of observed to unobserved seconds and of processor seconds: median over the rounds
-and the interval that half of them fall in.  ``--tiny`` takes a random pair whose passes are as short as passes get, the worst case.
+``python tests/benchmarks/bench_observation.py [--rounds 20] [--tokens 64] [--tiny]`` prints, for plain decoding and
+three kinds of assisted generation, the ratio of observed to unobserved seconds and of processor seconds: median
+over the rounds and the interval that half of them fall in.  ``--tiny`` takes a random pair whose passes are as
+short as passes get, the worst case.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from oracle.generate import Settings, assisted, plain  # noqa: E402
 from oracle.pairs import Pair, load_pair  # noqa: E402
 from oracle.timing import clock_for  # noqa: E402
 
-# None is plain decoding.  A fixed threshold needs the observer where scikit-learn is installed, so `adaptive` stands for it.
+# None is plain decoding.  With scikit-learn a fixed threshold needs the observer, so `adaptive` stands for it.
 ARMS = {
     "plain": None,
     "constant:tokens=1": Settings(1),
@@ -91,7 +92,9 @@ def main() -> None:
         pair = load_pair("demo")
         prompt = np.array(pair.tokenizer('"""\nReturn the sum of a list.\n"""\n')["input_ids"])
     for name, settings in ARMS.items():
-        wall, processor = np.quantile(ratios(pair, prompt, settings, given.tokens, given.rounds), [0.25, 0.5, 0.75], axis=0).T
+        wall, processor = np.quantile(
+            ratios(pair, prompt, settings, given.tokens, given.rounds), [0.25, 0.5, 0.75], axis=0
+        ).T
         print(
             f"{name}: {wall[1]:.3f} x the wall time ({wall[0]:.3f} to {wall[2]:.3f}), "
             f"{processor[1]:.3f} x the processor time ({processor[0]:.3f} to {processor[2]:.3f})"
