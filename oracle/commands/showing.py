@@ -63,14 +63,19 @@ def _show_fits(name: str, runs: int, censored: int, fits, tests) -> None:
         )
         p = "-" if test.p != test.p else f"{test.p:.3f}"
         row = [f"{each.log_likelihood:,.1f}", f"{each.delta_aic:,.1f}", p, number_text(each.mean), parameters]
-        rows.append([each.family.replace("-", "-\n", 1), *row])
+        rows.append(["-\n".join(each.family.rsplit("-", 1)), *row])
     show_table(title, columns, rows)
     for each in fits:
         if each.status != "ok" or each.note:
             opt.note(f"  {each.family}: {'; '.join(text for text in (each.status, each.note) if text != 'ok' and text)}")
-    meanings = {key: meaning for each in fits for key, meaning in each.meanings.items()}
-    for key, meaning in meanings.items():
-        opt.note(f"  {key}: {meaning}")
+    meanings: dict[tuple[str, str], list[str]] = {}
+    for each in fits:
+        for key, meaning in each.meanings.items():
+            meanings.setdefault((key, meaning), []).append(each.family)
+    names = [key for key, _ in meanings]
+    for (key, meaning), families in meanings.items():
+        where = f" ({', '.join(families)})" if names.count(key) > 1 else ""
+        opt.note(f"  {key}{where}: {meaning}")
 
 
 def stats(
