@@ -77,9 +77,9 @@ def collect(
 ) -> Summary:
     """Record the oracle of a pair on prompts as a trace in the directory ``out``, one part a batch of prompts.
 
-    ``prompts`` are strings, sequences of token ids or what ``load_prompts`` gives; ``chat`` puts texts into the tokenizer's
-    chat template.  ``resume`` goes on after the finished parts of an earlier run with the same settings, or begins;
-    ``force`` replaces a trace that is there.  ``progress`` shows a bar on stderr where that is a terminal.
+    ``prompts`` are strings, sequences of token ids or what ``load_prompts`` gives; ``chat`` puts texts into the
+    tokenizer's chat template.  ``resume`` goes on after the finished parts of an earlier run with the same settings, or
+    begins; ``force`` replaces a trace that is there.  ``progress`` shows a bar on stderr where that is a terminal.
 
     Raises ValueError for arguments that make no sense, RuntimeError for a run that failed (finished parts are kept).
     """
@@ -139,7 +139,8 @@ def _run(pair: Pair, encoded: Sequence[Encoded], out: Path, done: int, meta: dic
             warnings.warn(f"{kind} cannot continue several texts on one cache: overruns take longer", stacklevel=3)
         for start in starts:
             batch = encoded[start : start + size]
-            records = record_batch(pair, batch, meta["max_overrun"], together)
+            with _memory_errors(size):
+                records = record_batch(pair, batch, meta["max_overrun"], together)
             with _disk_errors(out):
                 write_part(out, start // size, records)
             tokens += sum(len(record.target_tokens) for record in records)
@@ -216,8 +217,21 @@ def _disk_errors(out: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _memory_errors(batch_size: int) -> Iterator[None]:
+    from torch import OutOfMemoryError
+
+    try:
+        yield
+    except OutOfMemoryError as error:
+        raise RuntimeError(
+            f"{batch_size} prompts at once do not fit into the device's memory; start again with a smaller batch_size "
+            "(it decides what a part is, so this trace cannot be resumed with it)"
+        ) from error
+
+
+@contextlib.contextmanager
 def _bar(total: int, done: int, wanted: bool) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on stderr, where that is a terminal; yields a function of (prompts just finished, tokens so far)."""
+    """A progress bar on stderr if that is a terminal; yields a function of (prompts just finished, tokens so far)."""
     if not wanted or not sys.stderr.isatty():
         yield lambda prompts, tokens: None
         return

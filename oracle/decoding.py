@@ -11,7 +11,7 @@ from oracle.pairs import Pair
 
 
 def eos_token_ids(pair: Pair) -> tuple[int, ...]:
-    """Ids that end a text, ascending: the target's generation config, else its config, else the tokenizer; may be empty."""
+    """Ids that end a text, ascending: from the target's generation config, else its config, else the tokenizer."""
     generation = getattr(pair.target, "generation_config", None)
     found = getattr(generation, "eos_token_id", None)
     if found is None:

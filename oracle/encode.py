@@ -26,9 +26,9 @@ class Encoded:
 def encode(pair: Pair, prompts: Iterable, max_new_tokens: int, chat: bool = False) -> tuple[list[Encoded], list[dict]]:
     """The prompts as both models will see them, and those left out, as ``{"id", "index", "reason"}``.
 
-    ``prompts`` are strings, sequences of token ids or ``Prompt``s.  A prompt without tokens becomes the token that begins a
-    text, if there is one.  What does not fit into the shorter of both models' contexts is left out; where only the answer
-    does not fit, the limit of that prompt is lowered.  Raises ValueError for values that are no prompts at all.
+    ``prompts`` are strings, sequences of token ids or ``Prompt``s.  A prompt without tokens becomes the token that
+    begins a text, if there is one.  What does not fit into the shorter of both models' contexts is left out; where only the
+    answer does not fit, the limit of that prompt is lowered.  Raises ValueError for values that are no prompts at all.
     """
     if isinstance(prompts, (str, bytes)):
         raise ValueError("prompts is one string; give a list of prompts")
@@ -71,7 +71,7 @@ def _token_ids(pair: Pair, prompts: Iterable, chat: bool) -> Iterator[tuple[int,
         if isinstance(text, str):
             tokens = _tokenize(pair, prompt, name, chat)
         elif chat:
-            raise ValueError(f"prompt {name} is token ids, but only text can be put into a chat template; leave chat out")
+            raise ValueError(f"prompt {name} is token ids, but only text fits a chat template; leave chat out")
         else:
             tokens = text
         yield index, name, _integers(tokens, name) if len(tokens) else _begin(pair)
@@ -79,7 +79,7 @@ def _token_ids(pair: Pair, prompts: Iterable, chat: bool) -> Iterator[tuple[int,
 
 def _tokenize(pair: Pair, prompt: object, name: str, chat: bool) -> Sequence[int]:
     if pair.tokenizer is None:
-        raise ValueError(f"prompt {name} is text, but the pair has no tokenizer; give token ids, or Pair(..., tokenizer)")
+        raise ValueError(f"prompt {name} is text, but the pair has no tokenizer; give token ids, or a Pair with one")
     if chat:
         from oracle.prompts import render_chat
 

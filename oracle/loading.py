@@ -1,4 +1,4 @@
-"""Models and tokenizers from a local directory, the hub or its cache: quickly, safely, and with one error that helps."""
+"""Models and tokenizers from a local directory, the hub or its cache: quickly, safely, with one error that helps."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def _expect_safetensors(source: str) -> None:
         return
     if any(folder.glob("*.bin")):
         raise ValueError(
-            f"{source}: only pickled weights (*.bin), which can run code when they are loaded; if you trust them, convert "
-            f"them once: AutoModelForCausalLM.from_pretrained({source!r}).save_pretrained(NEW_DIRECTORY)"
+            f"{source}: only pickled weights (*.bin), which can run code when they are loaded; if you trust them, "
+            f"convert them once: AutoModelForCausalLM.from_pretrained({source!r}).save_pretrained(NEW_DIRECTORY)"
         )
     raise ValueError(f"{source}: no *.safetensors in there; {_LOCAL}")
 
@@ -130,7 +130,8 @@ def _explained(source: str, where: dict[str, bool]) -> Iterator[None]:
         if not _is_dir(source) and where["local_files_only"]:
             problem = _hub_problem(source)
             raise ValueError(
-                f"{source}: neither a local directory nor in the hub's cache, and the hub does not provide it ({problem}); {_LOCAL}"
+                f"{source}: neither a local directory nor in the hub's cache, and the hub does not provide it "
+                f"({problem}); {_LOCAL}"
             ) from error
         hint = "; checkpoints that bring their own code are not supported" if "trust_remote_code" in str(error) else ""
         raise ValueError(f"{source}: cannot be loaded ({_first_line(error)}){hint}") from error

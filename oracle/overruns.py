@@ -70,8 +70,8 @@ def overruns_apart(
 def can_share(model: PreTrainedModel, tokens: np.ndarray) -> bool:
     """Whether branches may advance on one cache: the model takes positions and a 4-D mask, and obeys both.
 
-    Tried on the model itself rather than listed by name: three branches of two tokens each, on the given tokens (int [>= 1]),
-    must get the probabilities that recomputing each prefix gives.
+    Tried on the model itself rather than listed by name: three branches of two tokens each, on the given tokens
+    (int [>= 1]), must get the probabilities that recomputing each prefix gives.
     """
     if not takes(model, "position_ids") or model.config._attn_implementation not in ("sdpa", "eager"):
         return False
@@ -97,7 +97,7 @@ def can_share(model: PreTrainedModel, tokens: np.ndarray) -> bool:
 
 
 def additive(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Attention mask [R, 1, M, columns] that adds nothing where ``visible`` (bool [R, M, columns]), else the lowest number."""
+    """Attention mask [R, 1, M, columns]: 0 where ``visible`` (bool [R, M, columns]), else the lowest number."""
     blocked = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=visible.device)
     return torch.where(visible, torch.zeros_like(blocked), blocked)[:, None]
 
@@ -137,7 +137,7 @@ def _by_row(branches: Sequence[Branch]) -> dict[int, list[int]]:
 def _advance(
     model: PreTrainedModel, context: Context, branches: Sequence[Branch], stop: Sequence[int], vocabulary: int
 ) -> list[Columns]:
-    """One group's continuations.  Every branch is a query of its row; the mask shows it its prefix and its own tokens."""
+    """One group's continuations.  Every branch is a query of its row; the mask shows it its prefix and own tokens."""
     device = device_of(model)
     rows = list(_by_row(branches))
     number = _grid(branches)

@@ -25,7 +25,7 @@ PUBLISHED = {
 }
 PAIRS = ("demo", *PUBLISHED)
 
-# Splits differently under almost any two tokenizers: indentation, digits, accents, tabs, another script, a special token.
+# Almost any two tokenizers split it differently: indentation, digits, accents, tabs, other scripts, a special token.
 _PROBE = "def add(a, b):\n    return a + b  # naïve – 1, 22, 333\tÜber 你好 </s>"
 
 
@@ -51,9 +51,9 @@ def load_pair(
 ) -> Pair:
     """Load a named pair (see ``PAIRS``), or any two models by hub name or local directory.
 
-    ``dtype`` "auto" keeps the checkpoint's; ``device`` defaults to the GPU where there is one, ``draft_device`` to ``device``.
-    Raises ValueError for names that are unknown, models that cannot be loaded and pairs that do not fit together; whatever
-    can be told without reading weights is told first.
+    ``dtype`` "auto" keeps the checkpoint's (float32 for the demo pair); ``device`` defaults to the GPU where there is one,
+    ``draft_device`` to ``device``.  Raises ValueError for names that are unknown, models that cannot be loaded and pairs
+    that do not fit together; whatever can be told without reading weights is told first.
     """
     sources = _sources(name, target, draft)
     if dtype not in DTYPES:
@@ -96,10 +96,10 @@ def check_pair(pair: Pair) -> None:
 def check_tokenizers(target: PreTrainedTokenizerBase, draft: PreTrainedTokenizerBase) -> None:
     """Raise ValueError, naming a token, where the two tokenizers contradict each other.
 
-    The tokenizers are compared, never the sizes of the models: sizes are padded differently within one family, and equal
-    sizes say nothing about equal tokens.  A token that only one of them has is no contradiction as long as its id is free
-    in the other (families add special tokens over time); nor is another choice of what begins, ends or pads a text,
-    because the draft gets the target's ids and stops where the target does.
+    The tokenizers are compared, never the sizes of the models: sizes are padded differently within one family, and
+    equal sizes say nothing about equal tokens.  A token that only one of them has is no contradiction as long as its id
+    is free in the other (families add special tokens over time); nor is another choice of what begins, ends or pads a
+    text, because the draft gets the target's ids and stops where the target does.
     """
     ours, theirs = target.get_vocab(), draft.get_vocab()
     names = {number: token for token, number in theirs.items()}
@@ -128,8 +128,8 @@ def rows(model: PreTrainedModel) -> int:
 def shared_rows(pair: Pair) -> int:
     """Ids that both models know: 0 .. shared_rows - 1.
 
-    Models of one family pad their embeddings to different sizes; both models' logits are cut to this range before anything
-    else is computed from them, the softmax included.
+    Models of one family pad their embeddings to different sizes; both models' logits are cut to this range before
+    anything else is computed from them, the softmax included.
     """
     return min(rows(pair.target), rows(pair.draft))
 

@@ -25,12 +25,12 @@ def best(logits: torch.Tensor) -> dict[str, torch.Tensor]:
 
 
 def distribution(logits: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The most likely token, its probability, the entropy (nats) and the lead in probability; float [..., V] -> [...] each."""
+    """The most likely token, its probability, the entropy (nats) and the margin; float [..., V] -> [...] each."""
     tokens = logits.argmax(-1)
     likelihood = logits.float().log_softmax(-1)
     probability = likelihood.exp()
-    # Clamped so that an impossible token (log 0) adds 0 x a number rather than 0 x infinity.  In place where nothing needs
-    # the old values: temporary copies of a large vocabulary cost more than the arithmetic.
+    # Clamped so that an impossible token (log 0) adds 0 x a number rather than 0 x infinity.  In place where nothing
+    # needs the old values: temporary copies of a large vocabulary cost more than the arithmetic.
     entropy = -(probability * likelihood.clamp_(min=torch.finfo(torch.float32).min)).sum(-1)
     first = probability.gather(-1, tokens[..., None])[..., 0]
     second = probability.scatter_(-1, tokens[..., None], 0).amax(-1)
@@ -53,9 +53,14 @@ def _arguments(kind: type) -> frozenset[str]:
 
 
 def forward(
-    model: PreTrainedModel, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: DynamicCache, keep: int
+    model: PreTrainedModel,
+    ids: torch.Tensor,
+    mask: torch.Tensor,
+    positions: torch.Tensor,
+    cache: DynamicCache,
+    keep: int,
 ) -> torch.Tensor:
-    """Logits of the last ``keep`` columns, [rows, keep, V]; ``cache`` grows by all columns of ``ids`` (int64 [rows, columns]).
+    """Logits of the last ``keep`` columns of ``ids`` (int64 [rows, columns]), [rows, keep, V]; ``cache`` grows by all.
 
     ``mask`` is 2-D (bool [rows, cached + columns]) or 4-D and additive; ``positions`` is like ``ids``.
     """

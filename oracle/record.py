@@ -33,8 +33,8 @@ _NOTHING = {"tokens": np.zeros(0, np.int32)} | {name: np.zeros(0, np.float32) fo
 def record_batch(pair: Pair, batch: Sequence[Encoded], max_overrun: int, together: bool) -> list[Record]:
     """One Record a prompt, in order.  Call it inside ``decoding.neutral(pair)``.
 
-    ``together`` lets all overruns of the batch advance on one cache (if ``overruns.can_share``), else each is computed from its
-    own prefix.  Raises RuntimeError where a model's logits are not numbers.
+    ``together`` lets all overruns of the batch advance on one cache (if ``overruns.can_share``), else each is computed
+    from its own prefix.  Raises RuntimeError where a model's logits are not numbers.
     """
     stop, vocabulary = eos_token_ids(pair), shared_rows(pair)
     prompts = [item.tokens for item in batch]
@@ -92,7 +92,7 @@ def listen(
 def _branches(row: int, text: np.ndarray, choice: np.ndarray, limit: int, max_overrun: int) -> list[Branch]:
     """The disagreements of one text that a drafter could run past, and how far.
 
-    From position i a drafter proposes at most limit - i - 1 tokens, so after a wrong one at m >= i at most limit - m - 2.
+    From position i a drafter proposes at most limit - i - 1 tokens: after a wrong one at m >= i at most limit - m - 2.
     """
     wrong = np.flatnonzero(text != choice).tolist()
     branches = [Branch(row, m, int(choice[m]), min(max_overrun, limit - m - 2)) for m in wrong]

@@ -31,7 +31,9 @@ CONFIGS = {
     "codegen": lambda vocab, pos: hf.CodeGenConfig(
         vocab_size=vocab, n_positions=pos, n_embd=32, n_layer=2, n_head=4, rotary_dim=4, **SPECIAL,
     ),
-    "gpt2": lambda vocab, pos: hf.GPT2Config(vocab_size=vocab, n_positions=pos, n_embd=32, n_layer=2, n_head=2, **SPECIAL),
+    "gpt2": lambda vocab, pos: hf.GPT2Config(
+        vocab_size=vocab, n_positions=pos, n_embd=32, n_layer=2, n_head=2, **SPECIAL,
+    ),
     "gpt_bigcode": lambda vocab, pos: hf.GPTBigCodeConfig(
         vocab_size=vocab, n_positions=pos, n_embd=32, n_layer=2, n_head=2, **SPECIAL,
     ),

@@ -1,5 +1,6 @@
-"""Collecting: every number equals a recomputation without any cache, however the prompts are batched and interrupted."""
+"""Collecting: every number equals a recomputation without a cache, however prompts are batched and interrupted."""
 
+import io
 import json
 import os
 import signal
@@ -21,7 +22,8 @@ from oracle.decoding import eos_token_ids, greedy_config, neutral
 from oracle.pairs import Pair
 from oracle.trace import Trace, iter_records, read_meta
 
-PROMPTS = tuple(np.random.default_rng(size).integers(2, VOCABULARY, size).tolist() for size in (5, 1, 9, 3, 17, 2, 6, 11))
+SIZES = (5, 1, 9, 3, 17, 2, 6, 11)
+PROMPTS = tuple(np.random.default_rng(size).integers(2, VOCABULARY, size).tolist() for size in SIZES)
 CANNOT_SHARE = ("mistral", "bloom")  # a sliding window; positions that come from the mask
 
 
@@ -231,7 +233,8 @@ def test_padded_vocabularies_are_cut_to_the_shared_range(tmp_path):
     assert trace.target_tokens[0] == logits[:97].argmax()
     # the softmax comes after the cut: the draft's confidence would not change if the draft had the target's padding
     collect(Pair(pair.draft, pair.target), PROMPTS[:1], tmp_path / "swapped", max_new_tokens=1)
-    assert Trace.load(tmp_path / "swapped").confidence[0] == pytest.approx(float(logits[:97].softmax(-1).max()), abs=1e-5)
+    wanted = float(logits[:97].softmax(-1).max())
+    assert Trace.load(tmp_path / "swapped").confidence[0] == pytest.approx(wanted, abs=1e-5)
 
 
 def test_logits_that_are_no_numbers_are_an_error(tmp_path):
@@ -341,7 +344,8 @@ def test_a_killed_run_leaves_a_readable_trace(tmp_path):
         import torch; torch.set_num_threads(1)
         from models import tiny_pair
         from oracle.collect import collect
-        collect(tiny_pair("llama"), [[5, 9, 2 + n % 90] for n in range(5000)], {str(tmp_path)!r}, max_new_tokens=3, batch_size=1)
+        prompts = [[5, 9, 2 + n % 90] for n in range(5000)]
+        collect(tiny_pair("llama"), prompts, {str(tmp_path)!r}, max_new_tokens=3, batch_size=1)
     """
     process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)])
     try:
@@ -393,6 +397,27 @@ def test_meta_says_what_was_run(tmp_path):
     assert meta["prompts"] == {"dataset": "given in memory"} and meta["prompts_planned"] == 3
     assert set(meta["versions"]) == {"torch", "transformers", "numpy", "pyarrow"}
     assert Trace.load(tmp_path).prompt_tokens[-1] == 1  # the empty prompt became the token that begins a text
+
+
+def test_a_bar_is_shown_on_terminals_only(tmp_path, monkeypatch):
+    shown = {}
+    for terminal in (True, False):
+        stderr = io.StringIO()
+        stderr.isatty = lambda terminal=terminal: terminal
+        monkeypatch.setattr(sys, "stderr", stderr)
+        monkeypatch.setenv("TERM", "xterm")
+        collect(tiny_pair("llama"), PROMPTS[:4], tmp_path / str(terminal), max_new_tokens=3, batch_size=2, progress=True)
+        shown[terminal] = stderr.getvalue()
+    assert "4/4" in shown[True] and "tokens/s" in shown[True] and not shown[False]
+
+
+def test_too_large_a_batch_says_so(tmp_path, monkeypatch):
+    def full(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(record, "speak", full)
+    with pytest.raises(RuntimeError, match="2 prompts at once do not fit .* smaller batch_size"):
+        collect(tiny_pair("llama"), PROMPTS[:2], tmp_path, max_new_tokens=3, batch_size=2)
 
 
 def test_summary_by_hand():

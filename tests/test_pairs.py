@@ -8,7 +8,14 @@ import pytest
 import torch
 from models import tiny, tiny_pair
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
+from transformers import (
+    AutoTokenizer,
+    GPT2Config,
+    GPT2LMHeadModel,
+    PreTrainedTokenizerFast,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 from oracle import loading
 from oracle.collect import collect
@@ -18,6 +25,7 @@ from oracle.prompt_forms import Prompt
 from oracle.trace import Trace
 
 WORDS = ["<pad>", "<s>", "</s>", *(f"w{n}" for n in range(3, 97))]
+SPECIAL_WORDS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
 
 
 def word_tokenizer(words=WORDS, begin=True, **options):
@@ -25,8 +33,8 @@ def word_tokenizer(words=WORDS, begin=True, **options):
     core = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<pad>"))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     if begin:
-        core.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", words.index("<s>"))])
-    return PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", eos_token="</s>", pad_token="<pad>", **options)
+        core.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return PreTrainedTokenizerFast(tokenizer_object=core, **SPECIAL_WORDS, **options)
 
 
 def save(folder, model, tokenizer=None):
@@ -86,9 +94,9 @@ def test_published_pairs_have_names():
 def test_an_unreachable_hub_is_one_error_at_once(monkeypatch, tmp_path):
     """No retries, whatever the network does; nothing here may go there."""
     asked = []
-    monkeypatch.setattr(loading, "_hub_problem", lambda source: asked.append(source) or "ConnectError: no route to host")
+    monkeypatch.setattr(loading, "_hub_problem", lambda source: asked.append(source) or "ConnectError: no route")
     monkeypatch.setenv("HF_HOME", str(tmp_path))
-    with pytest.raises(ValueError, match="org/model: neither a local directory nor in the hub's cache.*no route.*local directory"):
+    with pytest.raises(ValueError, match="org/model: neither a local directory nor .*no route.*local directory"):
         load_pair(target="org/model", draft="org/other")
     assert asked
 
@@ -96,7 +104,7 @@ def test_an_unreachable_hub_is_one_error_at_once(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda path: (path / "model.safetensors").rename(path / "pytorch_model.bin"), "only pickled weights.*save_pretrained"),
+        (lambda path: (path / "model.safetensors").rename(path / "model.bin"), "only pickled weights.*save_pretrained"),
         (lambda path: (path / "model.safetensors").unlink(), "no .*safetensors in there; give a local directory"),
         (lambda path: (path / "model.safetensors").write_bytes(b"nonsense"), "cannot be loaded"),
         (lambda path: (path / "config.json").write_text('{"model_type": "nonsense"}'), "cannot be loaded"),
@@ -177,17 +185,18 @@ def test_tokens_that_only_one_knows_are_no_contradiction():
 def test_the_same_tokens_but_another_split_is_told():
     whole = word_tokenizer(["<pad>", "<s>", "</s>", "return", "re", "turn"])
     split = Tokenizer(models.WordLevel(whole.get_vocab(), unk_token="<pad>"))
-    split.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split("re", "isolated")])
-    other = PreTrainedTokenizerFast(tokenizer_object=split, bos_token="<s>", eos_token="</s>", pad_token="<pad>")
+    pieces = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split("re", "isolated")]
+    split.pre_tokenizer = pre_tokenizers.Sequence(pieces)
+    other = PreTrainedTokenizerFast(tokenizer_object=split, **SPECIAL_WORDS)
     with pytest.raises(ValueError, match="same tokens but split text differently"):
         check_tokenizers(whole, other)
 
 
-@pytest.mark.parametrize(("target", "draft", "fits"), [(97, 97, True), (97, 128, True), (128, 97, True), (97, 90, False)])
-def test_embedding_sizes_may_differ_by_padding_only(target, draft, fits):
+@pytest.mark.parametrize(("target", "draft"), [(97, 97), (97, 128), (128, 97), (97, 90)])
+def test_embedding_sizes_may_differ_by_padding_only(target, draft):
     pair = Pair(tiny("llama", vocab=target), tiny("llama", vocab=draft), word_tokenizer())
     assert shared_rows(pair) == min(target, draft)
-    if fits:
+    if draft >= len(WORDS):
         check_pair(pair)
     else:
         with pytest.raises(ValueError, match="ids up to 96, but the draft .* knows only 90"):
@@ -223,7 +232,7 @@ def test_empty_prompts_become_the_beginning_of_a_text_or_are_skipped():
 
 
 def test_the_shorter_context_limits_prompts_and_answers(tmp_path):
-    """The draft reads 32 positions, the target 128; the second prompt does not fit, the third leaves room for 4 tokens."""
+    """The draft reads 32 positions, the target 128."""
     models_ = [
         GPT2LMHeadModel(GPT2Config(vocab_size=97, n_positions=size, n_embd=16, n_layer=1, n_head=2, bos_token_id=1))
         for size in (128, 32)
@@ -234,7 +243,8 @@ def test_the_shorter_context_limits_prompts_and_answers(tmp_path):
     assert context_limit(pair) == 32
     found, skipped = encode(pair, [[5] * 20, [5] * 32, [5] * 28, [5] * 31], 30)
     assert [item.max_new_tokens for item in found] == [12, 4, 1]
-    assert [item["index"] for item in skipped] == [1] and "32 tokens, but the models read at most 32" in skipped[0]["reason"]
+    assert [item["index"] for item in skipped] == [1]
+    assert "32 tokens, but the models read at most 32" in skipped[0]["reason"]
     summary = collect(pair, [[5] * 20, [5] * 40, [5] * 28], tmp_path, max_new_tokens=30)
     trace = Trace.load(tmp_path)
     assert (summary.prompts, summary.skipped, np.diff(trace.offsets).tolist()) == (2, 1, [12, 4])
@@ -255,7 +265,7 @@ def test_padding_and_truncation_saved_with_a_tokenizer_do_not_leak(tmp_path):
     core.enable_padding(direction="right", length=32, pad_id=0, pad_token="<pad>")
     core.enable_truncation(max_length=3)
     PreTrainedTokenizerFast(
-        tokenizer_object=core, bos_token="<s>", pad_token="<pad>", padding_side="right", model_max_length=3
+        tokenizer_object=core, **SPECIAL_WORDS, padding_side="right", model_max_length=3
     ).save_pretrained(tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     assert "padding" in json.loads((tmp_path / "tokenizer.json").read_text())
@@ -265,7 +275,7 @@ def test_padding_and_truncation_saved_with_a_tokenizer_do_not_leak(tmp_path):
 
 def test_a_chat_template_is_rendered_once():
     """The template writes <s> itself; the tokenizer would add a second one."""
-    template = "{{ '<s> ' }}{% for m in messages %}{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}{{ ' w96' }}{% endif %}"
+    template = "<s> {{ messages[0]['content'] }}{% if add_generation_prompt %} w96{% endif %}"
     pair = with_tokenizer(word_tokenizer(chat_template=template))
     found, _ = encode(pair, ["w5 w6", Prompt("a", "w7", "w8 w9")], 4, chat=True)
     assert [item.tokens.tolist() for item in found] == [[1, 5, 6, 96], [1, 8, 9, 96]]
@@ -303,5 +313,5 @@ def test_ids_that_a_model_does_not_know_are_skipped(tokens):
 
 def test_the_digest_sees_ids_order_and_limits():
     pair = tiny_pair("llama")
-    digests = {digest(encode(pair, prompts, limit)[0]) for prompts in ([[5, 6], [7]], [[5], [6, 7]], [[7], [5, 6]]) for limit in (3, 4)}
-    assert len(digests) == 6
+    several = ([[5, 6], [7]], [[5], [6, 7]], [[7], [5, 6]])
+    assert len({digest(encode(pair, prompts, limit)[0]) for prompts in several for limit in (3, 4)}) == 6

@@ -2,8 +2,8 @@
 
     python tests/benchmarks/bench_collect.py [--pair demo] [--prompts 32] [--batch 1 8 32] [--threads 1]
 
-Each arm is run ``--repeats`` times in turn and its fastest run counts.  Ratios are of wall time and of processor time; on a
-machine that is busy with other things the second one is the one to read.
+Each arm is run ``--repeats`` times in turn and its fastest run counts.  Ratios are of wall time and of processor time;
+on a machine that is busy with other things the second one is the one to read.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def main() -> None:
         for arm, run in arms.items():
             took[arm].append(seconds(run))
     best = {arm: [min(values) for values in zip(*runs, strict=True)] for arm, runs in took.items()}
-    print(f"draft and verify, prompt by prompt: {best['verify', 1][0]:.2f} s wall, {best['verify', 1][1]:.2f} s processor")
+    wall, processor = best["verify", 1]
+    print(f"draft and verify, prompt by prompt: {wall:.2f} s wall, {processor:.2f} s processor")
     print("batch  generate s  collect s  collect/generate (processor)  collect/verify (processor)")
     for batch in options.batch:
         ours, plain, verify = best["collect", batch], best["generate", batch], best["verify", 1]
