@@ -163,12 +163,12 @@ def test_a_folder_is_never_overwritten_or_mixed(tmp_path):
 
 
 def test_damaged_and_foreign_runs_are_refused_by_name(tmp_path):
-    with pytest.raises(ValueError, match="no measured runs there"):
+    with pytest.raises(ValueError, match="no meta.json there"):
         Runs.load(tmp_path)
     (tmp_path / "meta.json").write_text('{"schema": 1}')  # a trace's
-    with pytest.raises(ValueError, match="runs schema None"):
+    with pytest.raises(ValueError, match="schema None"):
         Runs.load(tmp_path)
-    files.write_meta(tmp_path, {})
+    files.FOLDER.write_meta(tmp_path, {})
     with pytest.raises(ValueError, match="no finished call yet"):
         Runs.load(tmp_path)
     (tmp_path / "call-000000.parquet").write_bytes(b"PAR1")
