@@ -133,7 +133,8 @@ def _run(pair: Pair, encoded: Sequence[Encoded], out: Path, done: int, meta: dic
     starts = range(done * size, len(encoded), size)
     tokens = 0
     with neutral(pair), _bar(len(encoded), done * size, progress and len(starts) > 0) as advance:
-        together = len(starts) > 0 and can_share(pair.draft, encoded[0].tokens)
+        longest = max(len(item.tokens) for item in encoded) + meta["max_new_tokens"]
+        together = len(starts) > 0 and can_share(pair.draft, longest)
         if len(starts) and not together:
             kind = type(pair.draft).__name__
             warnings.warn(f"{kind} cannot continue several texts on one cache: overruns take longer", stacklevel=3)

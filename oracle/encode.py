@@ -27,8 +27,8 @@ def encode(pair: Pair, prompts: Iterable, max_new_tokens: int, chat: bool = Fals
     """The prompts as both models will see them, and those left out, as ``{"id", "index", "reason"}``.
 
     ``prompts`` are strings, sequences of token ids or ``Prompt``s.  A prompt without tokens becomes the token that
-    begins a text, if there is one.  What does not fit into the shorter of both models' contexts is left out; where only the
-    answer does not fit, the limit of that prompt is lowered.  Raises ValueError for values that are no prompts at all.
+    begins a text, if there is one.  What does not fit into the shorter of both models' contexts is left out; where only
+    the answer does not fit, the limit of that prompt is lowered.  Raises ValueError for values that are no prompts at all.
     """
     if isinstance(prompts, (str, bytes)):
         raise ValueError("prompts is one string; give a list of prompts")

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from transformers import DynamicCache, PreTrainedModel
-from transformers.cache_utils import DynamicLayer
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
+from oracle.pairs import rows
 from oracle.passes import MOST_LOGITS, Collected, Columns, device_of, distribution, forward, positions_of, speak, takes
 
 _MOST_QUERIES = 512  # branches that advance in one pass, whatever the vocabulary
@@ -67,21 +68,30 @@ def overruns_apart(
 
 
 @torch.inference_mode()
-def can_share(model: PreTrainedModel, tokens: np.ndarray) -> bool:
+def can_share(model: PreTrainedModel, longest: int) -> bool:
     """Whether branches may advance on one cache: the model takes positions and a 4-D mask, and obeys both.
 
-    Tried on the model itself rather than listed by name: three branches of two tokens each, on the given tokens
-    (int [>= 1]), must get the probabilities that recomputing each prefix gives.
+    Tried on the model itself rather than listed by name: three branches of two tokens each must get the probabilities
+    that recomputing each prefix gives.  ``longest`` is the most positions that any row will have: up to there, nothing
+    may have fallen out of the cache.
     """
     if not takes(model, "position_ids") or model.config._attn_implementation not in ("sdpa", "eager"):
         return False
+    if not all(_remembers(layer, longest) for layer in DynamicCache(config=model.config).layers):
+        return False
+    try:
+        return _agree(model)
+    except (ValueError, TypeError, RuntimeError, IndexError, AttributeError):
+        return False  # a model that cannot read such a mask says so in its own way
+
+
+def _agree(model: PreTrainedModel) -> bool:
+    """Whether three branches on one cache get what recomputation gives."""
     device = device_of(model)
-    context = torch.from_numpy(np.resize(tokens, 12).astype(np.int64)).to(device)
+    context = torch.linspace(0, rows(model) - 1, 12, device=device).long()  # all different, as far as there are so many
     branch = context.flip(0)[:6].reshape(2, 3)  # [steps, branches]
     place = torch.tensor([[2, 7, 12]], device=device)
-    cache = DynamicCache(config=model.config)
-    if not all(type(layer) is DynamicLayer for layer in cache.layers):
-        return False  # sliding windows and recurrent states forget what a branch may need
+    cache = DynamicCache()
     _plain(model, context, cache)
     visible = torch.arange(len(context), device=device) < place[:, :, None]
     tolerance = 1e-3 if model.dtype in (torch.float32, torch.float64) else 0.1
@@ -100,6 +110,11 @@ def additive(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Attention mask [R, 1, M, columns]: 0 where ``visible`` (bool [R, M, columns]), else the lowest number."""
     blocked = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=visible.device)
     return torch.where(visible, torch.zeros_like(blocked), blocked)[:, None]
+
+
+def _remembers(layer: object, longest: int) -> bool:
+    """Whether a layer of a cache keeps every position up to ``longest``; recurrent states and narrow windows do not."""
+    return type(layer) is DynamicLayer or (type(layer) is DynamicSlidingWindowLayer and layer.sliding_window > longest)
 
 
 def _plain(model: PreTrainedModel, ids: torch.Tensor, cache: DynamicCache) -> torch.Tensor:
@@ -139,7 +154,7 @@ def _advance(
 ) -> list[Columns]:
     """One group's continuations.  Every branch is a query of its row; the mask shows it its prefix and own tokens."""
     device = device_of(model)
-    rows = list(_by_row(branches))
+    lines = list(_by_row(branches))
     number = _grid(branches)
     depth = np.array([context.lengths[branch.row] + branch.position for branch in branches])
 
@@ -149,8 +164,8 @@ def _advance(
     owner, place = torch.from_numpy(number).to(device), spread(depth)
     ids, room = spread([branch.token for branch in branches]), spread([branch.limit for branch in branches])
     ends = torch.tensor(stop, dtype=torch.long, device=device)
-    visible = context.mask[rows, None, :] & (context.positions[rows, None, :] < place[:, :, None])  # [R, M, columns]
-    cache = DynamicCache([(layer.keys[rows], layer.values[rows]) for layer in context.cache.layers])
+    visible = context.mask[lines, None, :] & (context.positions[lines, None, :] < place[:, :, None])  # [R, M, columns]
+    cache = DynamicCache([(layer.keys[lines], layer.values[lines]) for layer in context.cache.layers])
     said = Collected()
     going = owner >= 0
     while ids.shape[1]:

@@ -51,9 +51,9 @@ def load_pair(
 ) -> Pair:
     """Load a named pair (see ``PAIRS``), or any two models by hub name or local directory.
 
-    ``dtype`` "auto" keeps the checkpoint's (float32 for the demo pair); ``device`` defaults to the GPU where there is one,
-    ``draft_device`` to ``device``.  Raises ValueError for names that are unknown, models that cannot be loaded and pairs
-    that do not fit together; whatever can be told without reading weights is told first.
+    ``dtype`` "auto" keeps the checkpoint's (float32 for the demo pair); ``device`` defaults to the GPU where there is
+    one, ``draft_device`` to ``device``.  Raises ValueError for names that are unknown, models that cannot be loaded and
+    pairs that do not fit together; whatever can be told without reading weights is told first.
     """
     sources = _sources(name, target, draft)
     if dtype not in DTYPES:
@@ -81,6 +81,11 @@ def check_pair(pair: Pair) -> None:
     for role, model in (("target", pair.target), ("draft", pair.draft)):
         if model.config.is_encoder_decoder:
             raise ValueError(_encoder_decoder(role, _name(model)))
+        if getattr(model, "_is_stateful", False):
+            raise ValueError(
+                f"the {role} ({_name(model)}) keeps a recurrent state, which cannot be rolled back to an earlier token "
+                "as speculative decoding needs; choose a model with attention only"
+            )
     counts = {"target": rows(pair.target), "draft": rows(pair.draft)}
     if pair.tokenizer is None or counts["target"] == counts["draft"]:
         return

@@ -1,5 +1,6 @@
 """Collecting: every number equals a recomputation without a cache, however prompts are batched and interrupted."""
 
+import contextlib
 import io
 import json
 import os
@@ -123,7 +124,7 @@ def test_pieces_of_any_size_give_the_same(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(record, "MOST_LOGITS", 4 * 3 * VOCABULARY)  # three columns of a batch of four
     monkeypatch.setattr(overruns, "MOST_LOGITS", 5 * VOCABULARY)
     monkeypatch.setattr(overruns, "_MOST_QUERIES", 5)
-    with pytest.warns(UserWarning) if kind in CANNOT_SHARE else pytest.MonkeyPatch.context():
+    with pytest.warns(UserWarning, match="on one cache") if kind in CANNOT_SHARE else contextlib.nullcontext():
         collect(pair, PROMPTS[:4], tmp_path, max_new_tokens=20, max_overrun=6, batch_size=4)
     expect_equals_recomputation(pair, Trace.load(tmp_path), PROMPTS[:4], 6)
 
@@ -131,14 +132,32 @@ def test_pieces_of_any_size_give_the_same(kind, tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_sharing_one_cache_is_tried_not_assumed(kind):
     with torch.inference_mode():
-        assert overruns.can_share(tiny(kind), np.array([5, 9, 2])) is (kind not in CANNOT_SHARE)
+        assert overruns.can_share(tiny(kind), 60) is (kind not in CANNOT_SHARE)
 
 
-def test_a_model_that_ignores_the_mask_is_found_out():
+@pytest.mark.parametrize(("window", "shared"), [(37, False), (38, True)])
+def test_a_window_that_is_never_left_is_none(window, shared, tmp_path):
+    """The longest prompt has 17 tokens, and 20 follow."""
+    pair = tiny_pair("mistral")
+    pair.target.config.sliding_window = pair.draft.config.sliding_window = window
+    assert overruns.can_share(pair.draft, 37) is shared
+    with contextlib.nullcontext() if shared else pytest.warns(UserWarning, match="on one cache"):
+        collect(pair, PROMPTS[2:5], tmp_path, max_new_tokens=20, max_overrun=20)
+    expect_equals_recomputation(pair, Trace.load(tmp_path), PROMPTS[2:5], 20)
+
+
+@pytest.mark.parametrize("fault", ["ignores it", "fails"])
+def test_a_model_that_cannot_read_the_mask_is_found_out(fault):
     model = tiny("llama")
     plain = model.model.forward
-    model.model.forward = lambda attention_mask=None, **rest: plain(attention_mask=None, **rest)
-    assert not overruns.can_share(model, np.array([5, 9, 2]))
+
+    def forward(attention_mask=None, **rest):
+        if fault == "fails" and attention_mask.dim() == 4:
+            raise ValueError("too many values to unpack")
+        return plain(attention_mask=None, **rest)
+
+    model.model.forward = forward
+    assert not overruns.can_share(model, 60)
 
 
 def test_a_draft_equal_to_the_target_never_disagrees(tmp_path):
@@ -406,7 +425,8 @@ def test_a_bar_is_shown_on_terminals_only(tmp_path, monkeypatch):
         stderr.isatty = lambda terminal=terminal: terminal
         monkeypatch.setattr(sys, "stderr", stderr)
         monkeypatch.setenv("TERM", "xterm")
-        collect(tiny_pair("llama"), PROMPTS[:4], tmp_path / str(terminal), max_new_tokens=3, batch_size=2, progress=True)
+        out = tmp_path / str(terminal)
+        collect(tiny_pair("llama"), PROMPTS[:4], out, max_new_tokens=3, batch_size=2, progress=True)
         shown[terminal] = stderr.getvalue()
     assert "4/4" in shown[True] and "tokens/s" in shown[True] and not shown[False]
 

@@ -12,6 +12,8 @@ from transformers import (
     AutoTokenizer,
     GPT2Config,
     GPT2LMHeadModel,
+    MambaConfig,
+    MambaForCausalLM,
     PreTrainedTokenizerFast,
     T5Config,
     T5ForConditionalGeneration,
@@ -162,6 +164,12 @@ def test_encoder_decoder_models_are_refused(folders, tmp_path):
     save(tmp_path, model)
     with pytest.raises(ValueError, match="the target .* is an encoder-decoder model"):
         load_pair(target=tmp_path, draft=folders[1])
+
+
+def test_recurrent_models_are_refused():
+    config = MambaConfig(vocab_size=97, hidden_size=16, num_hidden_layers=1, state_size=4)
+    with pytest.raises(ValueError, match="the target .* keeps a recurrent state"):
+        check_pair(Pair(MambaForCausalLM(config), tiny("llama")))
 
 
 def test_other_tokens_are_named(folders, tmp_path):
