@@ -28,7 +28,7 @@ def encode(pair: Pair, prompts: Iterable, max_new_tokens: int, chat: bool = Fals
 
     ``prompts`` are strings, sequences of token ids or ``Prompt``s.  A prompt without tokens becomes the token that
     begins a text, if there is one.  What does not fit into the shorter of both models' contexts is left out; where only
-    the answer does not fit, the limit of that prompt is lowered.  Raises ValueError for values that are no prompts at all.
+    the answer does not fit, the limit of that prompt is lowered.  Raises ValueError for values that are no prompts.
     """
     if isinstance(prompts, (str, bytes)):
         raise ValueError("prompts is one string; give a list of prompts")
