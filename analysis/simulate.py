@@ -145,8 +145,7 @@ def natural_drafts(trace: Trace, policy: Policy) -> Drafts:
     state = policy.start()
     on_text = policy.stop(Signals(trace.confidence, trace.entropy, trace.margin), state)
     on_overrun = policy.stop(Signals(over.confidence, over.entropy, over.margin), state)
-    stops = np.isin(trace.draft_tokens, trace.eos_token_ids)
-    stops_over = np.isin(over.tokens, trace.eos_token_ids)
+    stops, stops_over = trace.draft_ends, trace.overrun_ends
     if on_text is not None:
         stops, stops_over = stops | on_text, stops_over | on_overrun
     # For each disagreement: tokens of its overrun up to the first stop, or all of them.

@@ -188,6 +188,16 @@ class Trace:
         return np.arange(self.tokens) + self.accepted_run == self.end - 1
 
     @functools.cached_property
+    def draft_ends(self) -> np.ndarray:
+        """Whether the draft's choice is EOS, bool [N]: a draft stops there."""
+        return np.isin(self.draft_tokens, self.eos_token_ids)
+
+    @functools.cached_property
+    def overrun_ends(self) -> np.ndarray:
+        """The same for the flat tokens of the overruns, bool [offsets[-1]]."""
+        return np.isin(self.overruns.tokens, self.eos_token_ids)
+
+    @functools.cached_property
     def overrun_of(self) -> np.ndarray:
         """Row in ``overruns`` of every disagreement, int64 [N]; -1 where the draft agrees."""
         rows = np.full(self.tokens, -1, dtype=np.int64)

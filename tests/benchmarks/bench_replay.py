@@ -44,7 +44,7 @@ def walk(trace: Trace, policy: Policy) -> list[tuple[int, int, int]]:
                     place = starts[rows[missed]] + drafted - (missed - at) - 1
                     token, value = tail_tokens[place], tail[place]
                 drafted += 1
-                if token == EOS or value < policy.threshold:
+                if token == EOS or policy.stop(Signals(value, 1 - value, value / 2), state):
                     break
             accepted = min(matches, end - 1 - at)
             found.append((at, drafted, accepted))
