@@ -19,7 +19,8 @@ def test_every_file_read_at_run_time_is_package_data():
     for package, folder in folders.items():
         packed = {path for pattern in SETUP["package-data"][package] for path in folder.glob(pattern)}
         for file in folder.rglob("*"):
-            if file.is_file() and file.suffix not in (".py", ".pyc"):
+            figure = "results" in file.parts  # of the README, not read by anything
+            if file.is_file() and not figure and file.suffix not in (".py", ".pyc"):
                 assert file in packed, file
 
 
