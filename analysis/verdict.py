@@ -66,7 +66,7 @@ def verdict(
     between, on_prompts = _prompts(description, gap)
     predictable, on_signals = _signals(signals)
     advice = _advice(large, between, predictable)
-    sentences = (on_iid, *_caveats(description), on_gap, on_prompts, on_signals, advice)
+    sentences = (on_iid, *_caveats(description), on_gap, on_prompts, on_signals, _loss(gap), advice)
     return Verdict(rejected, large, between, predictable, tuple(text for text in sentences if text))
 
 
@@ -167,6 +167,18 @@ def _signals(signals: Sequence[SignalQuality]) -> tuple[str | None, str]:
     return grade, (
         f"Acceptance is {grade} foretold by the recorded signals: the best is {best.signal}, with an AUC of {best.auc} "
         f"at {best.count:,} positions ({best.positions}; 0.5 is a coin, 1 is perfect)."
+    )
+
+
+def _loss(gap: Gap | None) -> str:
+    """Where a draft does not pay, that comes before any advice on how to use it."""
+    if gap is None or gap.constant_speedup.value >= 1:
+        return ""
+    if gap.oracle_speedup.value <= 1:
+        return "At these prices this draft cannot pay: even the oracle is no faster than the target alone. Use none, or a cheaper one."
+    return (
+        "At these prices every constant lookahead is slower than the target alone: use no draft, unless a policy "
+        "with a speedup above 1 is found."
     )
 
 

@@ -470,3 +470,14 @@ def test_published_numbers_are_found_by_name(name, data):
 def test_published_spread_over_a_geometric(data, ratio):
     numbers = ORACLE_ANALYSIS[data]
     assert numbers.sd**2 / (numbers.mean * (numbers.mean - 1)) == pytest.approx(ratio, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("constant", "oracle", "words"),
+    [(0.9, 1.4, "use no draft, unless"), (0.7, 0.95, "this draft cannot pay"), (1.1, 1.4, "")],
+)
+def test_verdict_says_when_a_draft_is_a_loss(constant, oracle, words):
+    gap = Gap("constant:tokens=1", sure(constant), "oracle:optimal", sure(oracle), sure(oracle / constant))
+    sentences = verdict(made_up(), 0.5, gap).sentences
+    loss = [text for text in sentences if "At these prices" in text]
+    assert words in loss[0] if words else not loss
