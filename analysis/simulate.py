@@ -150,17 +150,17 @@ def natural_drafts(trace: Trace, policy: Policy) -> Drafts:
         stops, stops_over = stops | on_text, stops_over | on_overrun
     # For each disagreement: tokens of its overrun up to the first stop, or all of them.
     size = np.diff(over.offsets)
-    first = np.append(next_true(stops_over), len(stops_over))[over.offsets[:-1]] - over.offsets[:-1]
+    at = np.flatnonzero(stops_over)  # the overruns hold several times the text's tokens: look up, never scan backwards
+    first = np.append(at, len(stops_over))[np.searchsorted(at, over.offsets[:-1])] - over.offsets[:-1]
     ends_there = first < size
     tail = np.where(ends_there, first + 1, size)
 
     index = np.arange(trace.tokens)
-    agreed = index + trace.run  # the first disagreement, or the end of the text
-    missed = agreed < trace.end
-    row = trace.overrun_of[np.where(missed, agreed, 0)]
-    by_itself = next_true(stops)
-    within = by_itself <= np.where(missed, agreed, trace.end - 1)
-    recorded = np.where(within, by_itself - index + 1, trace.run + np.where(missed, 1 + _take(tail, row), 0))
+    row = trace.next_overrun
+    missed = row >= 0
+    by_itself = next_true(stops) - index  # tokens before the first one of the text that stops a draft
+    within = by_itself < trace.run + missed
+    recorded = np.where(within, by_itself + 1, trace.run + np.where(missed, 1 + _take(tail, row), 0))
     known = within | (missed & _take(ends_there, row))
     return Drafts(np.where(known, recorded, _UNBOUNDED), recorded, counts_only=on_text is None)
 

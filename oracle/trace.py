@@ -204,6 +204,13 @@ class Trace:
         rows[self.overruns.position] = np.arange(len(self.overruns.position))
         return rows
 
+    @functools.cached_property
+    def next_overrun(self) -> np.ndarray:
+        """Row in ``overruns`` of the first disagreement at or after each position, int64 [N]; -1 where the text has none left."""
+        first = np.arange(self.tokens) + self.run
+        missed = first < self.end
+        return np.where(missed, self.overrun_of[np.where(missed, first, 0)], -1)
+
     def iterations(self) -> pd.DataFrame:
         """The oracle's iterations: draft until the draft disagrees, in order of prompts and positions.
 
