@@ -216,7 +216,6 @@ def _walk_adaptive(trace: Trace, policy: Policy) -> tuple[np.ndarray, np.ndarray
     state = policy.start()
     visited: list[int] = []
     lengths: list[int] = []
-    unrecorded = 0
     for start, end in zip(trace.offsets[:-1].tolist(), trace.offsets[1:].tolist(), strict=True):
         if not policy.carries_over:
             state = policy.start()
@@ -236,7 +235,7 @@ def _walk_adaptive(trace: Trace, policy: Policy) -> tuple[np.ndarray, np.ndarray
             lengths.append(drafted)
             state = policy.update(state, drafted, accepted, Signals(*(values[:drafted] for values in signals)))
             at += accepted + 1
-    return np.array(visited, dtype=np.int64), np.array(lengths, dtype=np.int64), unrecorded
+    return np.array(visited, dtype=np.int64), np.array(lengths, dtype=np.int64), 0  # what is not recorded raised above
 
 
 def draft_from(trace: Trace, at: int, limit: int) -> tuple[np.ndarray, Signals]:

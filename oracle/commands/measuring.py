@@ -139,7 +139,7 @@ def calibrate(
     from analysis.calibrate import calibrate as fit_cost
 
     if runs:
-        measured = [_load_runs(path) for path in runs]
+        measured = [opt.load_runs(path) for path in runs]
     else:
         prompts = oracle.load_prompts(dataset, limit=limit, seed=seed)
         loaded = opt.load_pair(pair, target, draft, dtype, device, draft_device)
@@ -269,17 +269,11 @@ def _validate(pairs, cost: Path | None, policy, budget) -> tuple[Validation, Cal
     from oracle.trace import Trace
 
     traces = [Trace.load(trace) for trace, _ in pairs]
-    runs = [_load_runs(path) for _, path in pairs]
+    runs = [opt.load_runs(path) for _, path in pairs]
     calibration = None if cost is not None else fit_cost(runs)
     prices = CostModel.load(cost) if calibration is None else calibration.cost
     found = [compare(trace, run, prices, policies=policy, budget=budget) for trace, run in zip(traces, runs, strict=True)]
     return combine(found), calibration
-
-
-def _load_runs(path: Path) -> Runs:
-    from oracle.runs import Runs
-
-    return Runs.load(path)
 
 
 def _draw(validation: Validation, file: Path | None) -> None:

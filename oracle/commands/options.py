@@ -11,6 +11,7 @@ import typer
 if TYPE_CHECKING:
     from analysis.cost import CostModel
     from oracle.pairs import Pair
+    from oracle.runs import Runs
     from oracle.trace import Trace
 
 DEFAULT_POLICIES = ("constant:tokens=5", "heuristic", "dynamic", "oracle:detect", "oracle:clairvoyant", "oracle:optimal")
@@ -76,6 +77,12 @@ def load_traces(paths: list[Path] | None) -> dict[str, Trace]:
     if len(set(names)) < len(names):
         raise ValueError(f"the same trace is given twice: {', '.join(names)}")
     return dict(zip(names, traces, strict=True))
+
+
+def load_runs(path: Path) -> Runs:
+    from oracle.runs import Runs
+
+    return Runs.load(path)
 
 
 def describe(trace: Trace) -> str:

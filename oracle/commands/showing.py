@@ -212,13 +212,6 @@ def report(
     loaded = opt.load_traces(traces)
     if runs is not None and len(loaded) > 1:
         raise ValueError(f"--runs belongs to one trace, {len(loaded)} are given; write a report for each")
-    sources = [
-        Source(trace, name, prices, _load_runs(runs), opt.decoder(trace, tokenizer)) for name, trace in loaded.items()
-    ]
+    measured = opt.load_runs(runs) if runs is not None else None
+    sources = [Source(trace, name, prices, measured, opt.decoder(trace, tokenizer)) for name, trace in loaded.items()]
     typer.echo(f"Page: {write_report(sources, output, policies=policy or opt.DEFAULT_POLICIES)}")
-
-
-def _load_runs(path: Path | None):
-    from oracle.runs import Runs
-
-    return None if path is None else Runs.load(path)
