@@ -1,7 +1,8 @@
 """Fits a cost model to measured runs.
 
 Everything is fitted to timings taken inside real rounds: a pass that is timed alone is cheaper than the same pass in a
-round, where the library prepares each drafting phase anew.  Rows are medians over the repeats.
+round, where the library prepares each drafting phase anew.  Prices are means, not medians: an iteration's seconds are
+skewed, and what a run takes is their sum.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pandas as pd
 from scipy.optimize import isotonic_regression, nnls
 
 from analysis.cost import CostModel
+from analysis.disturbances import undisturbed
 from analysis.policies import Constant, Dynamic, parse
 from oracle.runs import Runs
 
@@ -44,6 +46,8 @@ class Calibration:
     cost: CostModel
     policies: tuple[str, ...]
     residuals: tuple[Residual, ...]
+    calls: int
+    disturbed: int  # of the calls, left out of the fit (``analysis.disturbances``)
 
 
 def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None) -> Calibration:
@@ -54,7 +58,9 @@ def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None
     """
     several = [runs] if isinstance(runs, Runs) else list(runs)
     chosen = _choose(several, policies)
-    rows = _median_rows(several, [*chosen, PLAIN])
+    calls = [[call for call in one.calls if call.policy in (*chosen, PLAIN)] for one in several]
+    kept = [undisturbed(some) for some in calls]
+    rows = _mean_rows([Runs(one.meta, tuple(some)) for one, some in zip(several, kept, strict=True)])
     generator = _one_generator(rows, chosen)
     later = rows[rows.iteration > 0]  # the first iteration of a call reads the prompt
     rounds, steps = later[later.policy != PLAIN], later[later.policy == PLAIN]
@@ -67,7 +73,7 @@ def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None
         **draft,
         verify=verify,
         verify_context=verify_context,
-        iteration=float(fit(np.ones((len(rounds), 1)), rounds.rest_seconds.to_numpy())[0]),
+        iteration=float(rounds.rest_seconds.mean()),
         plain=plain,
         plain_context=plain_context,
         unit="s",
@@ -78,7 +84,10 @@ def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None
         },
     )
     cost = _with_prefill(cost, rows)
-    return Calibration(cost, tuple(chosen), tuple(_residuals(cost, rounds, steps)))
+    total = sum(map(len, calls))
+    return Calibration(
+        cost, tuple(chosen), tuple(_residuals(cost, rounds, steps)), calls=total, disturbed=total - sum(map(len, kept))
+    )
 
 
 def _choose(several: Sequence[Runs], policies: Sequence[str] | None) -> list[str]:
@@ -106,13 +115,11 @@ def _one_generator(rows: pd.DataFrame, policies: Sequence[str]) -> str:
     return found[0]
 
 
-def _median_rows(several: Sequence[Runs], policies: Sequence[str]) -> pd.DataFrame:
-    """One row an iteration, medians of its seconds over the repeats that went the same way."""
-    tables = [runs.iterations().assign(run=number) for number, runs in enumerate(several)]
-    table = pd.concat(tables)
-    table = table[table.policy.isin(policies)]
+def _mean_rows(several: Sequence[Runs]) -> pd.DataFrame:
+    """One row an iteration, means of its seconds over the repeats that went the same way."""
+    table = pd.concat([runs.iterations().assign(run=number) for number, runs in enumerate(several)])
     same = ["run", "policy", "generator", "prompt", "iteration", "position", "drafted", "accepted", "context"]
-    return table.groupby(same, as_index=False)[_SECONDS].median()
+    return table.groupby(same, as_index=False)[_SECONDS].mean()
 
 
 def _fit_plain(steps: pd.DataFrame) -> tuple[float, float]:
@@ -162,25 +169,23 @@ def _with_prefill(cost: CostModel, rows: pd.DataFrame) -> CostModel:
 
 
 def fit(design: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Coefficients [p], none negative, of seconds [n] = design [n, p] @ coefficients, by robust least squares.
+    """Coefficients [p], none negative, of seconds [n] = design [n, p] @ coefficients, by weighted least squares.
 
-    A disturbance is as likely in any moment, so the variance grows with the duration: rows are weighted by 1 /
-    fitted, and those off by more than 1.345 robust standard deviations are weighted down (Huber 1964).
+    A disturbance is as likely in any moment, so the variance grows with the duration, and rows are weighted by 1 /
+    fitted: the quasi-likelihood of a variance proportional to the mean (Wedderburn 1974).  The fitted seconds then add
+    up to the measured ones, which least squares without these weights does not do.
     """
     scale = np.abs(design).max(axis=0)
     scale[scale == 0] = 1
     scaled = design / scale
     weight = np.ones(len(seconds))
-    for _ in range(20):
+    for _ in range(50):
         root = np.sqrt(weight)
         solution, _ = nnls(scaled * root[:, None], seconds * root)
         fitted = np.maximum(scaled @ solution, 1e-3 * seconds.mean() + 1e-12)
-        deviation = np.abs(seconds - fitted) / np.sqrt(fitted)
-        spread = 1.4826 * np.median(deviation)
-        if spread <= 1e-12:
+        before, weight = weight, seconds.mean() / fitted
+        if np.allclose(before, weight, rtol=1e-9, atol=0):
             break
-        weight = np.minimum(1, 1.345 * spread / np.maximum(deviation, 1e-300)) / fitted
-        weight = weight / weight.max()
     return solution / scale
 
 

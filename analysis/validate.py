@@ -9,6 +9,7 @@ import numpy as np
 
 from analysis.cost import CostModel
 from analysis.differences import Difference, first_difference, same_rows
+from analysis.disturbances import undisturbed
 from analysis.policies import parse
 from analysis.simulate import ratio_interval, simulate
 from analysis.speedups import PLAIN, Ratio, paired, speedup
@@ -226,16 +227,17 @@ def _split(
 
     Starting from the simulated speedup, one ingredient after the other is replaced by the measured one, and each
     term is what that changed: the counts (whose iterations), the draft's seconds, the verification's, the constant
-    of an iteration, the steps of plain decoding.  Measured seconds are each prompt's median over the repeats; what
-    is left after the last replacement is drift: how far those medians are from the speedup that the repeats show.
+    of an iteration, the steps of plain decoding.  Measured seconds are each prompt's mean over the undisturbed
+    repeats, as in the fit; what is left after the last replacement is drift: how far the ratio of those means is from
+    the speedup, which is a median over the repeats.
     """
     model = np.sum([_priced(group[0], cost) for group in calls], axis=0)  # draft, verify, iteration
-    clock = np.sum([np.median([_clocked(call) for call in group], axis=0) for group in calls], axis=0)
+    clock = np.sum([np.mean([_clocked(call) for call in undisturbed(group)], axis=0) for group in calls], axis=0)
     priced_plain = sum(
         float(_plain_steps(base[0], call[0], cost).sum()) for base, call in zip(plain, calls, strict=True)
     )
     clocked_plain = sum(
-        float(np.median([_plain_steps(one, other).sum() for one, other in zip(base, group, strict=True)]))
+        float(np.mean([_plain_steps(one, group[0]).sum() for one in undisturbed(base)]))
         for base, group in zip(plain, calls, strict=True)
     )
     stages = [simulated]
