@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from oracle.commands import collecting, demonstrating, measuring, replaying, showing
+from oracle.commands import calibrating, collecting, demonstrating, measuring, replaying, showing, validating
 
 
 class Commands(TyperGroup):
@@ -66,7 +66,7 @@ def options(
     pass
 
 
-for module in (demonstrating, collecting, replaying, measuring, showing):
+for module in (demonstrating, collecting, replaying, measuring, calibrating, validating, showing):
     module.register(app)
 
 

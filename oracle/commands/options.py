@@ -38,6 +38,14 @@ Policies = Annotated[
 ]
 DraftCost = Annotated[float | None, typer.Option("--draft-cost", help="Time of a draft step over time of a target step.")]
 CostFile = Annotated[Path | None, typer.Option("--cost", help="A cost model that `oracle calibrate` measured.")]
+NewTokens = Annotated[int, typer.Option("--max-new-tokens", help="Length limit of each text.")]
+Repeats = Annotated[int, typer.Option("--repeats", help="How often each call is made.")]
+Threads = Annotated[
+    int | None, typer.Option("--threads", help="Processor threads; default: torch's, often one a core. Small models run best on one.")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on after what an interrupted run has finished.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+Datasets = Annotated[list[str] | None, typer.Option("--dataset", help="As for collect; several may be given.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -46,13 +54,28 @@ def note(text: str) -> None:
     typer.echo(text, err=True)
 
 
-def load_pair(name: str | None, target: str | None, draft: str | None, dtype: str, device: str | None, draft_device: str | None) -> Pair:
+def load_pair(
+    name: str | None,
+    target: str | None,
+    draft: str | None,
+    dtype: str,
+    device: str | None,
+    draft_device: str | None,
+    threads: int | None = None,
+) -> Pair:
+    """The pair that the options name (the embedded one where they name none), on that many processor threads."""
     from oracle.pairs import load_pair as load
 
     if name is None and target is None and draft is None:
         name = "demo"
     if name == "demo":
         note("Using the embedded pair: a toy that shows the mechanics, not anyone's speedup.")
+    if threads is not None:
+        import torch
+
+        if threads < 1:
+            raise ValueError(f"--threads is {threads}; it must be at least 1")
+        torch.set_num_threads(threads)
     return load(name, target=target, draft=draft, dtype=dtype, device=device, draft_device=draft_device)
 
 

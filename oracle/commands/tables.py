@@ -40,6 +40,11 @@ def number_text(value: Any) -> str:
     return f"{value:.3g}" if abs(value) < 1 else f"{value:.2f}"
 
 
+def interval_text(value: Any) -> str:
+    """A ratio never stands without its interval: 1.23 [1.10, 1.40]."""
+    return f"{value.value:.2f} [{value.low:.2f}, {value.high:.2f}]"
+
+
 def policy_text(text: str, width: int = 17) -> str:
     """A policy's text, broken after its name and its keys where it is too long for a column."""
     if len(text) <= width or text.startswith("oracle:"):

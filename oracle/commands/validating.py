@@ -1,0 +1,171 @@
+"""``oracle validate``: how far simulation is from the real generator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from oracle.commands import options as opt
+from oracle.commands.calibrating import show_calibration
+from oracle.commands.tables import interval_text, policy_text, show_json, show_table
+
+if TYPE_CHECKING:
+    from analysis.calibrate import Calibration
+    from analysis.validate import Budget, Validation
+    from oracle.pairs import Pair
+
+DEFAULT_VALIDATED = (
+    "constant:tokens=2",
+    "constant:tokens=5",
+    "heuristic",
+    "dynamic",
+    "dynamic:threshold=0.6,tokens=10",
+    "heuristic_transient:tokens=5,threshold=0.4",
+)
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(validate)
+
+
+def validate(
+    runs: Annotated[list[Path] | None, typer.Option("--runs", help="Runs that `oracle measure` recorded.")] = None,
+    trace: Annotated[list[Path] | None, typer.Option("--trace", help="The trace of the same prompts, one for each --runs.")] = None,
+    cost: Annotated[Path | None, typer.Option("--cost", help="Cost model; default: for each of the runs one fitted on its own constant policies.")] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder for traces, runs and cost where a pair is given.")] = Path("runs/validation"),
+    pair: opt.PairName = None,
+    target: opt.Target = None,
+    draft: opt.Draft = None,
+    dataset: opt.Datasets = None,
+    limit: opt.Limit = 6,
+    seed: opt.Seed = None,
+    chat: opt.Chat = False,
+    policy: opt.Policies = None,
+    repeats: opt.Repeats = 5,
+    max_new_tokens: opt.NewTokens = 96,
+    dtype: opt.Dtype = "auto",
+    device: opt.Device = None,
+    draft_device: opt.DraftDevice = None,
+    threads: opt.Threads = None,
+    resume: opt.Resume = False,
+    force: opt.Force = False,
+    counts: Annotated[float, typer.Option(help="Budget: share of identical iterations in float32.")] = 1.0,
+    median: Annotated[float, typer.Option(help="Budget: median error of the speedups.")] = 0.03,
+    worst: Annotated[float, typer.Option(help="Budget: worst error of a speedup.")] = 0.08,
+    plot: Annotated[Path | None, typer.Option(help="Draw simulated against measured into this file.")] = None,
+    progress: opt.Progress = True,
+    as_json: opt.Json = False,
+) -> None:
+    """Compare simulation with the real generator: iteration by iteration, and second by second.
+
+    Give --runs and --trace; or a pair and data sets, and it collects, measures, calibrates and compares in one go
+    (without anything: the embedded pair on both demo sets).  Exit status 1 where the budget is not kept.
+    """
+    from analysis.validate import Budget
+
+    if runs or trace:
+        if len(runs or ()) != len(trace or ()):
+            raise ValueError(f"{len(runs or ())} --runs and {len(trace or ())} --trace: give one trace for each of the runs")
+        pairs = list(zip(trace, runs, strict=True))
+    else:
+        loaded = opt.load_pair(pair, target, draft, dtype, device, draft_device, threads)
+        settings = {"max_new_tokens": max_new_tokens, "chat": chat, "resume": resume, "force": force, "progress": progress}
+        pairs = [
+            _collect_and_measure(loaded, name, limit, seed, policy or DEFAULT_VALIDATED, repeats, out, settings)
+            for name in dataset or ("demo-code", "demo-text")
+        ]
+    validation, fitted = _validate(pairs, cost, policy, Budget(counts=counts, median=median, worst=worst))
+    for (_, folder), calibration in zip(pairs, fitted, strict=False):
+        file = folder / "cost.json"
+        calibration.cost.save(file)
+        if not as_json:
+            show_calibration(calibration, file)
+    _draw(validation, plot)
+    show_validation(validation, as_json)
+    if not validation.passed:
+        raise typer.Exit(1)
+
+
+def _collect_and_measure(
+    pair: Pair, name: str, limit: int | None, seed: int | None, policies, repeats: int, out: Path, settings: dict
+) -> tuple[Path, Path]:
+    import oracle
+    from analysis.calibrate import FIT
+
+    prompts = oracle.load_prompts(name, limit=limit, seed=seed)
+    trace, runs = out / f"trace-{prompts.name}", out / f"runs-{prompts.name}"
+    opt.note(f"{prompts.name}: collecting {len(prompts)} prompts, then measuring {repeats} repeats ...")
+    oracle.collect(pair, prompts, trace, **settings)
+    oracle.measure(pair, prompts, [*FIT, *policies], runs, repeats=repeats, **settings)
+    return trace, runs
+
+
+def _validate(
+    pairs: Sequence[tuple[Path, Path]], cost: Path | None, policy: Sequence[str] | None, budget: Budget
+) -> tuple[Validation, list[Calibration]]:
+    """The comparison, and the cost models that it fitted: one for each of the runs, none where ``cost`` is given.
+
+    No machine is as fast in one hour as in the next, so prices are taken from arms that ran beside those they judge.
+    """
+    from analysis.calibrate import calibrate as fit_cost
+    from analysis.cost import CostModel
+    from analysis.validate import combine
+    from analysis.validate import validate as compare
+    from oracle.trace import Trace
+
+    runs = [opt.load_runs(path) for _, path in pairs]
+    fitted = [fit_cost(one) for one in runs] if cost is None else []
+    prices = [each.cost for each in fitted] or [CostModel.load(cost)] * len(runs)
+    found = [
+        compare(Trace.load(trace), one, price, policies=policy, budget=budget)
+        for (trace, _), one, price in zip(pairs, runs, prices, strict=True)
+    ]
+    return combine(found), fitted
+
+
+def _draw(validation: Validation, file: Path | None) -> None:
+    from analysis.figures import save
+    from analysis.plots_policies import Comparison, plot_simulated_vs_measured
+
+    if file is not None:
+        points = [Comparison(f"{row.policy}, {row.dataset}", row.simulated, row.measured) for row in validation.rows]
+        opt.note(f"Picture: {save(plot_simulated_vs_measured(points).figure, file)}")
+
+
+def show_validation(validation: Validation, as_json: bool) -> None:
+    """A row a policy and data set, where the error comes from, and the verdict."""
+    import dataclasses
+
+    import numpy as np
+
+    if as_json:
+        rows = [{**dataclasses.asdict(row), "error": row.error} for row in validation.rows]
+        show_json({"passed": validation.passed, "failures": validation.failures, "rows": rows})
+        return
+    rows = [
+        [
+            policy_text(row.policy),
+            row.dataset,
+            f"{row.identical:.2%}",
+            interval_text(row.simulated),
+            interval_text(row.measured),
+            f"{row.error:+.1%}",
+        ]
+        for row in validation.rows
+    ]
+    show_table("Decoding speedup, simulated and measured", ["policy", "data", "same\niter.", "simulated [95 %]", "measured [95 %]", "error"], rows)
+    names = list(validation.rows[0].parts)
+    split = [[policy_text(row.policy), row.dataset, *(f"{row.parts[name]:+.1%}" for name in names)] for row in validation.rows]
+    show_table("Where the error comes from (the parts add up)", ["policy", "data", *names], split)
+    for row in validation.rows:
+        if row.difference is not None:
+            opt.note(f"{row.policy}, {row.dataset}: first difference: {row.difference}")
+        if row.different_texts:
+            opt.note(f"{row.policy}, {row.dataset}: {row.different_texts} of {row.prompts} texts are not the trace's")
+    errors = validation.errors
+    if len(errors):
+        typer.echo(f"Error of the speedups: median {np.median(errors):.1%}, worst {errors.max():.1%}.")
+    typer.echo("Within the budget." if validation.passed else "Not within the budget:\n  " + "\n  ".join(validation.failures))
