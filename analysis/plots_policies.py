@@ -7,24 +7,25 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from analysis.bootstrap import Estimate
-from analysis.figures import axes_or_new, describe, legend
-from analysis.palette import GREY, INK, styles
+from analysis.figures import axes_or_new, describe, legend, new_axes
+from analysis.palette import GREY, INK, PAPER, styles
 from analysis.simulate import SimulationResult
 from oracle.trace import Trace
 
 FEW = 80  # iterations up to which each gets a marker
-SIZE = (6.8, 4.4)  # inches, the legend beside the square included
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One policy's speedup, simulated and measured."""
+    """One policy's speedup, simulated and measured; where there are several data sets, on this one."""
 
     policy: str
     simulated: Estimate
     measured: Estimate
+    dataset: str = ""
 
 
 def plot_iterations(
@@ -81,11 +82,21 @@ def plot_iterations(
     return ax
 
 
+def simulated_vs_measured_panels(data: Sequence[Comparison]) -> Figure:
+    """`plot_simulated_vs_measured` for each data set, side by side."""
+    names = list(dict.fromkeys(point.dataset for point in data)) or [""]
+    parts = [[point for point in data if point.dataset == name] for name in names]
+    panels = new_axes(len(parts), columns=min(len(parts), 3), size=_square(max(map(len, parts))))
+    for ax, part in zip(panels, parts, strict=True):
+        plot_simulated_vs_measured(part, ax)
+    return panels[0].figure
+
+
 def plot_simulated_vs_measured(data: Sequence[Comparison], ax: Axes | None = None) -> Axes:
     """Simulated against measured speedup, a point a policy with both intervals; on the diagonal the two agree."""
     if not data:
         raise ValueError("no policy to compare; give at least one Comparison")
-    ax = axes_or_new(ax, SIZE)
+    ax = axes_or_new(ax, _square(len(data)))
     looks = styles([point.policy for point in data])
     ends = np.array(
         [[getattr(each, end) for end in ("value", "low", "high")] for p in data for each in (p.simulated, p.measured)]
@@ -93,14 +104,14 @@ def plot_simulated_vs_measured(data: Sequence[Comparison], ax: Axes | None = Non
     low, high = np.nanmin(ends), np.nanmax(ends)
     margin = max((high - low) * 0.08, 0.05)
     limits = (max(low - margin, 0), high + margin)
-    ax.plot(limits, limits, color=GREY, linewidth=1, linestyle=(0, (4, 2)), label="equal")
+    ax.plot(limits, limits, color=GREY, linewidth=1, linestyle=(0, (4, 2)), label="equal", zorder=1)
     for point in data:
         look = looks[point.policy]
         off = point.simulated.value / point.measured.value - 1
         ax.errorbar(
             point.measured.value, point.simulated.value, xerr=_arms(point.measured), yerr=_arms(point.simulated),
-            color=look.color, marker=look.marker, markersize=5.5, linestyle="none", elinewidth=1,
-            label=_plain(f"{point.policy} ({off:+.1%})"),
+            color=look.color, marker=look.marker, markersize=6, markeredgecolor=PAPER, markeredgewidth=0.6,
+            linestyle="none", elinewidth=0.9, label=_plain(f"{point.policy} ({off:+.1%})"), zorder=3,
         )  # fmt: skip
     if limits[0] < 1 < limits[1]:
         for line in (ax.axhline, ax.axvline):
@@ -109,17 +120,23 @@ def plot_simulated_vs_measured(data: Sequence[Comparison], ax: Axes | None = Non
     ax.set_ylim(limits)
     ax.set_xticks(ax.get_yticks())
     ax.set_xlim(limits)
-    ax.set_aspect("equal")
-    describe(ax, "Simulated and measured speedup", "measured speedup over plain decoding", "simulated speedup")
+    ax.set_aspect("equal", anchor="N")  # the room that the square leaves is the legend's
+    where = " on " + data[0].dataset if data[0].dataset else ""
+    describe(ax, _plain(f"Speedup{where}"), "measured speedup over plain decoding", "simulated speedup")
     ax.legend(
         fontsize=8,
         frameon=False,
-        loc="upper left",
-        bbox_to_anchor=(1.01, 1),
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.13),
         title="policy (simulated over measured)",
         title_fontsize=8,
     )
     return ax
+
+
+def _square(entries: int) -> tuple[float, float]:
+    """Inches of a square of axes with a legend of that many entries, the diagonal and a title below."""
+    return 4.6, 4.95 + 0.175 * (entries + 2)
 
 
 def _steps(ax: Axes, lengths: np.ndarray, label: str, colors: tuple[str, str]) -> None:

@@ -12,7 +12,7 @@ from analysis.differences import Difference, first_difference, same_rows
 from analysis.disturbances import undisturbed
 from analysis.policies import parse
 from analysis.simulate import ratio_interval, simulate
-from analysis.speedups import PLAIN, Ratio, paired, speedup
+from analysis.speedups import PLAIN, Ratio, by_repeat, paired, speedup
 from oracle.runs import Call, Runs
 from oracle.trace import Trace, iter_records
 
@@ -43,6 +43,7 @@ class Row:
     different_texts: int  # prompts whose measured text is not the trace's
     simulated: Ratio
     measured: Ratio
+    spread: float  # standard deviation of the measured speedup between repeats, over its value; nan for one repeat
     simulated_total: Ratio
     measured_total: Ratio
     parts: dict[str, float]  # the error, split; adds up to it.  See ``_split``
@@ -143,7 +144,8 @@ def _row(trace: Trace, runs: Runs, cost: CostModel, policy: str, dataset: str) -
     flat = [(prompt, call) for prompt, group in enumerate(calls) for call in group]
     same, total = np.sum([same_rows(replayed[prompt], call) for prompt, call in flat], axis=0)
     simulated, simulated_total = _simulated(matched, result, cost)
-    measured = speedup(paired(runs, policy, decoding=True))
+    clocked = paired(runs, policy, decoding=True)
+    measured = speedup(clocked)
     texts = [matched.target_tokens[a:b] for a, b in zip(matched.offsets[:-1], matched.offsets[1:], strict=True)]
     return Row(
         policy=policy,
@@ -157,11 +159,16 @@ def _row(trace: Trace, runs: Runs, cost: CostModel, policy: str, dataset: str) -
         different_texts=len({prompt for prompt, call in flat if not np.array_equal(call.tokens, texts[prompt])}),
         simulated=simulated,
         measured=measured,
+        spread=_spread(by_repeat(clocked)) / measured.value,
         simulated_total=simulated_total,
         measured_total=speedup(paired(runs, policy, decoding=False)),
         parts=_split(simulated.value, measured.value, calls, plain, cost),
         comparable=calls[0][0].generator == cost.machine.get("generator", "library"),
     )
+
+
+def _spread(speedups: np.ndarray) -> float:
+    return float(np.std(speedups, ddof=1)) if len(speedups) > 1 else float("nan")
 
 
 def _complete(runs: Runs, policy: str) -> tuple[list[list[Call]], list[list[Call]]]:

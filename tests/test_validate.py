@@ -64,6 +64,7 @@ def test_a_policy_that_was_slower_in_one_repeat_is_measured_as_in_the_others(cos
     )
     row = validate(SOURCE, slow, cost).rows[0]
     assert row.error == pytest.approx(0, abs=1e-9)
+    assert row.spread == pytest.approx(np.std([1, 1 / 1.3, 1], ddof=1))
     assert row.parts["draft"] + row.parts["verify"] + row.parts["iteration"] == pytest.approx(1 - 1 / 1.1)
     assert row.parts["drift"] == pytest.approx(1 / 1.1 - 1)
 

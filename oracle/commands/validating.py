@@ -128,11 +128,11 @@ def _validate(
 
 def _draw(validation: Validation, file: Path | None) -> None:
     from analysis.figures import save
-    from analysis.plots_policies import Comparison, plot_simulated_vs_measured
+    from analysis.plots_policies import Comparison, simulated_vs_measured_panels
 
     if file is not None:
-        points = [Comparison(f"{row.policy}, {row.dataset}", row.simulated, row.measured) for row in validation.rows]
-        opt.note(f"Picture: {save(plot_simulated_vs_measured(points).figure, file)}")
+        points = [Comparison(row.policy, row.simulated, row.measured, row.dataset) for row in validation.rows]
+        opt.note(f"Picture: {save(simulated_vs_measured_panels(points), file)}")
 
 
 def show_validation(validation: Validation, as_json: bool) -> None:
@@ -165,7 +165,9 @@ def show_validation(validation: Validation, as_json: bool) -> None:
             opt.note(f"{row.policy}, {row.dataset}: first difference: {row.difference}")
         if row.different_texts:
             opt.note(f"{row.policy}, {row.dataset}: {row.different_texts} of {row.prompts} texts are not the trace's")
-    errors = validation.errors
+    errors, spreads = validation.errors, [row.spread for row in validation.rows if np.isfinite(row.spread)]
     if len(errors):
         typer.echo(f"Error of the speedups: median {np.median(errors):.1%}, worst {errors.max():.1%}.")
+    if spreads:
+        typer.echo(f"Between repeats a measured speedup varies by {np.median(spreads):.1%} (standard deviation, median).")
     typer.echo("Within the budget." if validation.passed else "Not within the budget:\n  " + "\n  ".join(validation.failures))
