@@ -66,6 +66,11 @@ def estimate(sums, formula: Callable[[np.ndarray], np.ndarray], resamples: int =
     return Estimate(float(value[0]), float(low[0]), float(high[0]))
 
 
+def ratio(above: np.ndarray, below: np.ndarray, resamples: int = 2 * RESAMPLES, seed: int = 0) -> Estimate:
+    """Ratio of the totals of two float [P] arrays, one number a prompt each: a speedup, from seconds."""
+    return estimate(np.stack([above, below], axis=1), lambda sums: sums[..., 0] / sums[..., 1], resamples, seed)
+
+
 def bands(
     sums, formula: Callable[[np.ndarray], np.ndarray], resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from analysis.bootstrap import Estimate
 from analysis.counts import Counts
-from analysis.estimation import Estimate, estimate, intervals, log_likelihood_of, undetermined
+from analysis.estimation import estimate, intervals, log_likelihood_of, undetermined
 from analysis.families import FAMILIES, Family
 from analysis.goodness import GoodnessOfFit, goodness_of_fit
 from analysis.kaplan_meier import KaplanMeier, kaplan_meier

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from analysis.bootstrap import Estimate
 from analysis.counts import Counts
 from analysis.families import Family, Parameter, Theta
 from analysis.likelihood import HALF_CHI2_95, NORMAL_975, Maximum, climb, maximise, profile_interval, standard_errors
 
 EARNS_NOTHING = 1e-4  # log-likelihood that an extra parameter must gain before the smaller family is left
 LARGEST_WALD_ERROR = 0.5  # on the log or logit scale; beyond it a quadratic is a poor picture of the likelihood
-
-
-class Estimate(NamedTuple):
-    """A parameter's value and its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 def undetermined(counts: Counts) -> tuple[str, Estimate]:

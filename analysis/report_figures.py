@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 from collections.abc import Sequence
 
 import matplotlib
 from matplotlib.figure import Figure
 
-from analysis.bootstrap import Estimate
 from analysis.plots import plot_hazard, plot_histogram, plot_position, plot_survival, plot_variance
 from analysis.plots_policies import Comparison, plot_iterations, plot_simulated_vs_measured
 from analysis.plots_signals import plot_calibration, plot_roc
@@ -114,8 +112,8 @@ def measured_figure(study: Study) -> Markup | None:
     points = [
         Comparison(
             result.policy,
-            Estimate(result.speedup, *result.speedup_interval()),
-            Estimate(*dataclasses.astuple(study.measured[result.policy].decoding)),
+            result.speedup_estimate(),
+            study.measured[result.policy].decoding,
         )
         for result in study.results
         if result.policy in study.measured

@@ -82,6 +82,13 @@ def with_interval(estimate, show: Callable[[float], str] = number) -> str:
     return f"{show(estimate.value)} ({show(estimate.low)} to {show(estimate.high)})"
 
 
+def range_words(estimate) -> str:
+    """The interval of an estimate (value, low, high) in words."""
+    if math.isnan(estimate.low):
+        return "no interval: one prompt says nothing about others"
+    return f"95 % {estimate.low:.2f} to {estimate.high:.2f}"
+
+
 def section(identifier: str, title: str, *content: object) -> Markup:
     heading = tag("h2", title, id=f"{identifier}-title")
     return tag("section", heading, "\n", join(content), id=identifier, aria_labelledby=f"{identifier}-title")

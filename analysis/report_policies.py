@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from analysis.bootstrap import Estimate
 from analysis.policies import parse
-from analysis.report_markup import Markup, join, number, percent, table, tag
+from analysis.report_markup import Markup, join, number, percent, range_words, table, tag
 from analysis.report_study import Study, canonical
 from analysis.settings import assistant_settings
 from analysis.simulate import SimulationResult
@@ -18,8 +19,8 @@ def policies_section(study: Study) -> Markup:
     results = [*study.results]
     if canonical(study.sweep.best.policy) not in map(canonical, (result.policy for result in results)):
         results.append(study.sweep.best)
-    intervals = [result.speedup_interval() for result in results]
-    largest = max([1.2, *(high for _, high in intervals), *(each.decoding.high for each in study.measured.values())])
+    speedups = [result.speedup_estimate() for result in results]
+    largest = max([1.2, *(each.high for each in speedups), *(each.decoding.high for each in study.measured.values())])
     extra = ("Measured speedup (95 %)",) if study.measured else ()
     head = (
         "Policy",
@@ -36,9 +37,9 @@ def policies_section(study: Study) -> Markup:
     rows = [
         (
             tag("code", result.policy),
-            _with_range(result.speedup, low, high),
+            _with_range(speedup),
             *_measured_cell(study, result.policy),
-            interval_picture((result.speedup, low, high), study.measured.get(result.policy), largest),
+            interval_picture(speedup, study.measured.get(result.policy), largest),
             f"{result.iterations:,}",
             f"{result.draft_tokens:,}",
             f"{result.accepted_tokens:,}",
@@ -46,7 +47,7 @@ def policies_section(study: Study) -> Markup:
             percent(result.accepted_share),
             number(result.tokens_per_iteration),
         )
-        for result, (low, high) in zip(results, intervals, strict=True)
+        for result, speedup in zip(results, speedups, strict=True)
     ]
     fastest = max(
         range(len(results)), key=lambda row: -1 if results[row].policy.startswith("oracle") else results[row].speedup
@@ -60,17 +61,17 @@ def policies_section(study: Study) -> Markup:
     return join([*(tag("p", text) for text in words), shown, *_cautions(study, results)])
 
 
-def _with_range(value: float, low: float, high: float) -> Markup:
+def _with_range(speedup: Estimate) -> Markup:
     """A speedup, and its interval in small type below: it is never shown without."""
-    interval = "no interval" if math.isnan(low) else f"{low:.2f} to {high:.2f}"
-    return join([number(value), tag("small", interval)], "")
+    interval = "no interval" if math.isnan(speedup.low) else f"{speedup.low:.2f} to {speedup.high:.2f}"
+    return join([number(speedup.value), tag("small", interval)], "")
 
 
 def _measured_cell(study: Study, policy: str) -> tuple[object, ...]:
     if not study.measured:
         return ()
     found = study.measured.get(policy)
-    return ("",) if found is None else (_with_range(found.decoding.value, found.decoding.low, found.decoding.high),)
+    return ("",) if found is None else (_with_range(found.decoding),)
 
 
 def _measured_words(study: Study) -> list[str]:
@@ -126,8 +127,8 @@ def _cautions(study: Study, results: Sequence[SimulationResult]) -> list[Markup]
     return [tag("ul", *(tag("li", text) for text in found), class_="warning")] if found else []
 
 
-def interval_picture(simulated: tuple[float, float, float], measured: Measured | None, largest: float) -> Markup:
-    """A dot with its interval, (value, low, high), on a scale from 0 to ``largest``; a ring for what was measured.
+def interval_picture(simulated: Estimate, measured: Measured | None, largest: float) -> Markup:
+    """A dot with its interval on a scale from 0 to ``largest``; a ring for what was measured.
 
     The dashed line is at 1, plain decoding.
     """
@@ -135,14 +136,14 @@ def interval_picture(simulated: tuple[float, float, float], measured: Measured |
     def x(speedup: float) -> str:
         return f"{4 + 136 * min(max(speedup, 0), largest) / largest:.1f}"
 
-    def mark(numbers: tuple[float, float, float], y: int, kind: str) -> str:
-        value, low, high = numbers
-        bar = "" if math.isnan(low) else f'<line class="range {kind}" x1="{x(low)}" x2="{x(high)}" y1="{y}" y2="{y}"/>'
-        return f'{bar}<circle class="{kind}" cx="{x(value)}" cy="{y}" r="4"/>'
+    def mark(speedup: Estimate, y: int, kind: str) -> str:
+        ends = f'x1="{x(speedup.low)}" x2="{x(speedup.high)}" y1="{y}" y2="{y}"'
+        bar = "" if math.isnan(speedup.low) else f'<line class="range {kind}" {ends}/>'
+        return f'{bar}<circle class="{kind}" cx="{x(speedup.value)}" cy="{y}" r="4"/>'
 
     rows = [mark(simulated, 10 if measured is None else 6, "dot")]
     if measured is not None and not math.isnan(measured.decoding.value):
-        rows.append(mark((measured.decoding.value, measured.decoding.low, measured.decoding.high), 15, "ring"))
+        rows.append(mark(measured.decoding, 15, "ring"))
     return Markup(
         '<svg class="interval" viewBox="0 0 144 20" aria-hidden="true"><line class="axis" x1="4" x2="140" y1="10"'
         f' y2="10"/><line class="one" x1="{x(1)}" x2="{x(1)}" y1="1" y2="19"/>{"".join(rows)}</svg>'
@@ -156,7 +157,6 @@ def settings(study: Study) -> Markup:
     """The fastest simulated setting of transformers' own policies, as lines to paste."""
     tried = len(study.sweep.results)
     winner, constant = study.sweep.best, study.sweep.best_constant()
-    low, high = winner.speedup_interval()
     if winner.speedup <= 1:
         return tag(
             "p",
@@ -170,7 +170,7 @@ def settings(study: Study) -> Markup:
             "p",
             f"Of {tried} settings of transformers' assisted generation that were replayed, ",
             tag("code", winner.policy),
-            f" is the fastest: {winner.speedup:.2f} times plain decoding (95 % {low:.2f} to {high:.2f}). The best"
+            f" is the fastest: {winner.speedup:.2f} times plain decoding ({range_words(winner.speedup_estimate())}). The best"
             " constant lookahead, ",
             tag("code", constant.policy),
             f", reaches {constant.speedup:.2f}. The winner was picked on the prompts that it is judged on, so expect"

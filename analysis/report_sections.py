@@ -14,7 +14,7 @@ from analysis.published import (
     OracleAnalysis,
     published_for,
 )
-from analysis.report_markup import Markup, escape, join, number, percent, table, tag, with_interval
+from analysis.report_markup import Markup, escape, join, number, percent, range_words, table, tag, with_interval
 from analysis.report_study import Study, data_set
 from analysis.report_words import GLOSSARY
 from analysis.simulate import simulate
@@ -42,7 +42,7 @@ def _verdict(study: Study) -> Markup:
 
 def _tiles(study: Study) -> Markup:
     winner = study.sweep.best
-    low, high = winner.speedup_interval()
+    interval = range_words(winner.speedup_estimate())
     summary = study.description.everything.detect
     oracle = next((r for r in study.results if r.policy == "oracle:optimal"), None)
     tiles = [
@@ -51,7 +51,7 @@ def _tiles(study: Study) -> Markup:
         (
             f"{number(winner.speedup)}×",
             Markup(
-                f"best library setting simulated, <code>{escape(winner.policy)}</code>; 95 % {low:.2f} to {high:.2f}"
+                f"best library setting simulated, <code>{escape(winner.policy)}</code>; {interval}"
             ),
         ),
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.bootstrap import Estimate
+from analysis.bootstrap import ratio
 from analysis.cost import CostModel
 from analysis.distributions import Counts, Fit, GoodnessOfFit, best, fit_all, goodness_of_fit
 from analysis.oracles import ORACLES
@@ -16,7 +16,7 @@ from analysis.policies import parse
 from analysis.prompt_view import Decode
 from analysis.settings import Sweep, sweep
 from analysis.signals import SignalQuality, signal_quality
-from analysis.simulate import SimulationResult, ratio_interval, simulate
+from analysis.simulate import SimulationResult, simulate
 from analysis.speedups import Measured, summary
 from analysis.statistics import Description, describe
 from analysis.verdict import Gap, Verdict, verdict
@@ -153,18 +153,12 @@ def oracle_gap(swept: Sweep, oracle: SimulationResult) -> Gap:
     per_prompt = np.min([result.prompt_seconds for result in constants], axis=0)
     return Gap(
         constant=constant.policy,
-        constant_speedup=_ratio(constant.plain_seconds, constant.prompt_seconds),
+        constant_speedup=ratio(constant.plain_seconds, constant.prompt_seconds),
         oracle=oracle.policy,
-        oracle_speedup=_ratio(oracle.plain_seconds, oracle.prompt_seconds),
-        gain=_ratio(constant.prompt_seconds, oracle.prompt_seconds),
-        per_prompt=_ratio(constant.prompt_seconds, per_prompt),
+        oracle_speedup=ratio(oracle.plain_seconds, oracle.prompt_seconds),
+        gain=ratio(constant.prompt_seconds, oracle.prompt_seconds),
+        per_prompt=ratio(constant.prompt_seconds, per_prompt),
     )
-
-
-def _ratio(above: np.ndarray, below: np.ndarray) -> Estimate:
-    """Ratio of the totals of two float [P] arrays, with its interval over prompts."""
-    low, high = ratio_interval(above, below) if len(above) > 1 else (float("nan"), float("nan"))
-    return Estimate(float(above.sum() / below.sum()), low, high)
 
 
 def data_set(trace: Trace) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.bootstrap import Estimate, ratio
 from analysis.cost import CostModel
 from analysis.oracles import ORACLES
 from analysis.policies import POLICIES, Plain, Policy, Signals, parse
@@ -82,23 +83,14 @@ class SimulationResult:
         with_draft, without = self.prefill_seconds.sum(axis=0)
         return float((self.plain_seconds.sum() + without) / (self.prompt_seconds.sum() + with_draft))
 
-    def speedup_interval(self, level: float = 0.95, draws: int = 2000, seed: int = 0) -> tuple[float, float]:
-        """Percentile bootstrap over prompts: the iterations of one prompt are not independent."""
-        return ratio_interval(self.plain_seconds, self.prompt_seconds, level=level, draws=draws, seed=seed)
+    def speedup_estimate(self) -> Estimate:
+        """The speedup with its 95 % interval over prompts (``analysis.bootstrap``), NaN where there is one prompt only."""
+        return ratio(self.plain_seconds, self.prompt_seconds)
 
-
-def ratio_interval(
-    numerator: np.ndarray, denominator: np.ndarray, *, level: float = 0.95, draws: int = 2000, seed: int = 0
-) -> tuple[float, float]:
-    """Interval of sum(numerator) / sum(denominator) by resampling their common index (float [P] each)."""
-    generator = np.random.default_rng(seed)
-    size = len(numerator)
-    ratios = np.empty(draws)
-    for draw in range(draws):
-        picked = generator.integers(0, size, size)
-        ratios[draw] = numerator[picked].sum() / denominator[picked].sum()
-    low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+    def speedup_interval(self) -> tuple[float, float]:
+        """The interval alone, (low, high)."""
+        found = self.speedup_estimate()
+        return found.low, found.high
 
 
 def simulate(trace: Trace, policy: str | Policy, cost: CostModel | None = None) -> SimulationResult:

@@ -11,18 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.bootstrap import RESAMPLES, Estimate, estimate
 from oracle.runs import Call, Runs
 
 PLAIN = "none"
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """A speedup and its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -38,8 +30,8 @@ class Measured:
     accepted: int
     tokens: int
     seconds_per_token: float  # all repeats, prompts included
-    total: Ratio  # speedup, the reading of the prompt included on both sides
-    decoding: Ratio  # speedup from the end of the first target pass on, the same tokens on both sides
+    total: Estimate  # speedup, the reading of the prompt included on both sides
+    decoding: Estimate  # speedup from the end of the first target pass on, the same tokens on both sides
     spread: float  # largest minus smallest total speedup among the repeats
     different_texts: int  # prompts whose text is not that of plain decoding
 
@@ -114,15 +106,14 @@ def by_repeat(seconds: Paired) -> np.ndarray:
         return seconds.plain.sum(axis=1) / seconds.assisted.sum(axis=1)
 
 
-def speedup(seconds: Paired, *, draws: int = 2000, seed: int = 0, level: float = 0.95) -> Ratio:
+def speedup(seconds: Paired, resamples: int = 2 * RESAMPLES, seed: int = 0) -> Estimate:
     """Median over repeats of the ratio of totals, with its interval; nan where nothing was decoded."""
-    size = seconds.plain.shape[1]
-    counts = np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), draws)  # int [draws, P]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.median((counts @ seconds.plain.T) / (counts @ seconds.assisted.T), axis=1)
-    ratios = ratios[np.isfinite(ratios)]
-    low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2]) if len(ratios) else (np.nan, np.nan)
-    return Ratio(float(np.median(by_repeat(seconds))), float(low), float(high))
+    repeats = len(seconds.plain)
+
+    def median(totals: np.ndarray) -> np.ndarray:
+        return np.median(totals[..., :repeats] / totals[..., repeats:], axis=-1)
+
+    return estimate(np.concatenate([seconds.plain, seconds.assisted]).T, median, resamples, seed)
 
 
 def summary(runs: Runs, policies: Sequence[str] | None = None) -> list[Measured]:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.bootstrap import Estimate, ratio
 from analysis.cost import CostModel
 from analysis.differences import Difference, first_difference, same_rows
 from analysis.disturbances import undisturbed
 from analysis.policies import parse
-from analysis.simulate import ratio_interval, simulate
-from analysis.speedups import PLAIN, Ratio, by_repeat, paired, speedup
+from analysis.simulate import simulate
+from analysis.speedups import PLAIN, by_repeat, paired, speedup
 from oracle.runs import Call, Runs
 from oracle.trace import Trace, iter_records
 
@@ -29,6 +30,15 @@ class Budget:
 
 
 @dataclass(frozen=True)
+class Divergence:
+    """Where a measured text leaves the text of plain decoding that was measured beside it."""
+
+    prompt: str
+    token: int  # first index that differs
+    margin: float  # the target's lead of its first over its second choice there, in logits
+
+
+@dataclass(frozen=True)
 class Row:
     """One policy on one data set.  Speedups are of decoding alone, and in total with the reading of the prompt."""
 
@@ -41,11 +51,12 @@ class Row:
     identical: float  # share of them whose (drafted, accepted) the replay has too
     difference: Difference | None  # the first one
     different_texts: int  # prompts whose measured text is not the trace's
-    simulated: Ratio
-    measured: Ratio
+    divergences: tuple[Divergence, ...]  # one a prompt whose measured text is not plain decoding's
+    simulated: Estimate
+    measured: Estimate
     spread: float  # standard deviation of the measured speedup between repeats, over its value; nan for one repeat
-    simulated_total: Ratio
-    measured_total: Ratio
+    simulated_total: Estimate
+    measured_total: Estimate
     parts: dict[str, float]  # the error, split; adds up to it.  See ``_split``
     comparable: bool  # the cost model was fitted on the generator that this policy ran in
 
@@ -157,6 +168,7 @@ def _row(trace: Trace, runs: Runs, cost: CostModel, policy: str, dataset: str) -
         identical=float(same / total),
         difference=first_difference(matched, replayed, flat, parse(policy)),
         different_texts=len({prompt for prompt, call in flat if not np.array_equal(call.tokens, texts[prompt])}),
+        divergences=_divergences(calls),
         simulated=simulated,
         measured=measured,
         spread=_spread(by_repeat(clocked)) / measured.value,
@@ -164,6 +176,13 @@ def _row(trace: Trace, runs: Runs, cost: CostModel, policy: str, dataset: str) -
         measured_total=speedup(paired(runs, policy, decoding=False)),
         parts=_split(simulated.value, measured.value, calls, plain, cost),
         comparable=calls[0][0].generator == cost.machine.get("generator", "library"),
+    )
+
+
+def _divergences(calls: list[list[Call]]) -> tuple[Divergence, ...]:
+    firsts = (next((call for call in group if not call.equal), None) for group in calls)
+    return tuple(
+        Divergence(call.id, int(call.first_difference), float(call.difference_margin)) for call in firsts if call is not None
     )
 
 
@@ -209,7 +228,7 @@ def match(trace: Trace, calls: Sequence[Call]) -> Trace:
     return Trace.from_records(chosen, trace.meta)
 
 
-def _simulated(trace: Trace, result, cost: CostModel) -> tuple[Ratio, Ratio]:
+def _simulated(trace: Trace, result, cost: CostModel) -> tuple[Estimate, Estimate]:
     """Speedups of decoding alone and in total, counted as ``analysis.speedups`` counts the measured ones."""
     later = result.position > 0
     size = trace.prompts
@@ -220,11 +239,7 @@ def _simulated(trace: Trace, result, cost: CostModel) -> tuple[Ratio, Ratio]:
     step = cost.step(trace.context)
     plain = np.bincount(trace.prompt_of[rest], weights=step[rest], minlength=size)
     whole = result.plain_seconds + result.prefill_seconds[:, 1], result.prompt_seconds + result.prefill_seconds[:, 0]
-    return _ratio(plain, assisted), _ratio(*whole)
-
-
-def _ratio(plain: np.ndarray, assisted: np.ndarray) -> Ratio:
-    return Ratio(float(plain.sum() / assisted.sum()), *ratio_interval(plain, assisted))
+    return ratio(plain, assisted), ratio(*whole)
 
 
 def _split(

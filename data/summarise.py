@@ -8,6 +8,7 @@ import sys
 from analysis.cost import CostModel
 from analysis.simulate import simulate
 from oracle.collect import summarize
+from oracle.commands.tables import interval_text
 from oracle.trace import Trace
 
 POLICIES = (
@@ -30,8 +31,7 @@ def main(cost_file: str, *paths: str) -> None:
         for trace in traces.values():
             for cost in prices.values():
                 result = simulate(trace, policy, cost)
-                low, high = result.speedup_interval()
-                cells.append(f"{result.speedup:.2f} [{low:.2f}, {high:.2f}]")
+                cells.append(interval_text(result.speedup_estimate()))
         print(f"| `{policy}` | {' | '.join(cells)} |")
 
 

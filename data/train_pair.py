@@ -14,13 +14,14 @@ import numpy as np
 import pair_check
 import torch
 import typer
-from oracle.prompts import DEMOS, load_prompts
 from pair_corpus import build_corpus
 from pair_distil import Texts, distillation_loss, join, read, say
 from pair_training import EOS_ID, VOCABULARY, WORKERS, Log, LossesOfStep, export, llama, train
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+
+from oracle.prompts import DEMOS, load_prompts
 
 EOS = "<|endoftext|>"
 LENGTH = 256  # tokens of a training row

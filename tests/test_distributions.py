@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import math
 from fractions import Fraction
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from analysis.bootstrap import Estimate
 from analysis.distributions import FAMILIES, Counts, Fit, best, fit, fit_all, goodness_of_fit, kaplan_meier
 from analysis.families import Poisson
 from analysis.series import cumulative
@@ -253,11 +254,11 @@ def test_a_run_cut_at_c_contributes_at_least_c():
 
 
 def test_geometric_interval_is_the_normal_one_on_the_logit_scale():
-    _, low, high = fit(Counts(np.array([60, 0, 20]), np.array([0, 10, 10])), "geometric").parameters["acceptance"]
+    found = fit(Counts(np.array([60, 0, 20]), np.array([0, 10, 10])), "geometric").parameters["acceptance"]
     accepted, ended = 20 * 2 + 10 + 20, 80
     centre, width = math.log(accepted / ended), 1.959964 * math.sqrt(1 / accepted + 1 / ended)
-    assert low == pytest.approx(1 / (1 + math.exp(width - centre)), rel=1e-5)
-    assert high == pytest.approx(1 / (1 + math.exp(-width - centre)), rel=1e-5)
+    assert found.low == pytest.approx(1 / (1 + math.exp(width - centre)), rel=1e-5)
+    assert found.high == pytest.approx(1 / (1 + math.exp(-width - centre)), rel=1e-5)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -269,7 +270,7 @@ def test_parameters_are_recovered_at_the_nominal_rate(name, censoring):
         rng = np.random.default_rng(seed)
         found = fit(cut(draw(name, truth, n, rng), rng.integers(1, 25, n) if censoring else 10**7), name)
         assert found.status == "ok"
-        inside += [low <= value <= high for (_, low, high), value in zip(found.parameters.values(), truth, strict=True)]
+        inside += [each.low <= value <= each.high for each, value in zip(found.parameters.values(), truth, strict=True)]
     assert inside.min() >= 16  # 95 % of 20 is 19; 15 or fewer has a chance of 0.3 %
 
 
@@ -344,9 +345,9 @@ def check_sound(found: Fit) -> None:
     assert np.isfinite([found.log_likelihood, found.aic, found.bic]).all()
     assert not math.isnan(found.mean + found.sd)
     assert math.isfinite(found.mean) or "infinite" in found.note
-    for value, low, high in found.parameters.values():
-        assert low <= value <= high
-        assert math.isfinite(value) or found.note
+    for each in found.parameters.values():
+        assert each.low <= each.value <= each.high
+        assert math.isfinite(each.value) or found.note
 
 
 @pytest.mark.parametrize("values", [[0] * 50, [3] * 50, [0], [5], [3, 3, 4, 4], [0, 0, 1, 5, 200_000], [0] * 9 + [1]])
@@ -355,14 +356,13 @@ def test_odd_samples_end_well(values, name):
     found = fit(Counts.from_samples(values), name)
     check_sound(found)
     assert found.log_likelihood >= fit(Counts.from_samples(values), "geometric").log_likelihood - 1e-6
-    json.dumps(found.parameters)
     goodness = goodness_of_fit(Counts.from_samples(values), found, draws=3)
     assert (goodness.status == "ok") == math.isfinite(goodness.p)
 
 
 def test_all_zeros():
     first, *others = fit_all(Counts.from_samples([0] * 50))
-    assert first.parameters["acceptance"] == (0, 0, pytest.approx(1 - math.exp(-1.9207 / 50), abs=1e-5))
+    assert first.parameters["acceptance"] == Estimate(0, 0, pytest.approx(1 - math.exp(-1.9207 / 50), abs=1e-5))
     assert (first.log_likelihood, first.mean, first.status) == (0, 0, "boundary: every value is 0")
     assert all(each.status == "degenerate: every value is 0" for each in others)
     assert first.log_sf([0, 1]).tolist() == [0, -math.inf]
@@ -375,7 +375,8 @@ def test_constant_sample_and_single_value():
         assert all(each.status == f"degenerate: every value is {values[0]}" for each in others)
         for other in others:
             if "acceptance" in other.parameters:
-                assert other.parameters["acceptance"] == pytest.approx(first.parameters["acceptance"])
+                found, expected = (dataclasses.astuple(each.parameters["acceptance"]) for each in (other, first))
+                assert found == pytest.approx(expected)
 
 
 def test_perfect_draft_where_every_run_is_censored():
@@ -408,8 +409,8 @@ def test_under_dispersed_data_end_at_the_poisson_limit(lengths):
     found = fits["negative-binomial"]
     assert found.status == "boundary: Poisson limit"
     assert found.parameters["mean"].value == pytest.approx(lengths.mean(), rel=1e-4)
-    value, low, high = found.parameters["dispersion"]
-    assert value == low == 0 and 0 < high < 0.1
+    dispersion = found.parameters["dispersion"]
+    assert dispersion.value == dispersion.low == 0 and 0 < dispersion.high < 0.1
     assert found.log_likelihood == pytest.approx(stats.poisson(lengths.mean()).logpmf(lengths).sum(), rel=1e-8)
     assert best(list(fits.values())).family != "negative-binomial"
     for each in fits.values():

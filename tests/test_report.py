@@ -93,7 +93,7 @@ def test_every_section_is_there_and_linked(page):
     elements, _ = page
     names = [each["id"] for each in elements.named("section")]
     assert (
-        names == "glance collected policies settings prompts lookahead distributions signals published glossary".split()
+        names == ["glance", "collected", "policies", "settings", "prompts", "lookahead", "distributions", "signals", "published", "glossary"]
     )
     links = [each["href"] for each in elements.named("a")]
     assert {"#" + name for name in names} <= set(links)

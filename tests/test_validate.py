@@ -8,7 +8,7 @@ from virtual import PROMPTS, Virtual
 
 from analysis.calibrate import FIT, calibrate
 from analysis.policies import parse
-from analysis.validate import PARTS, Budget, combine, validate
+from analysis.validate import PARTS, Budget, Divergence, combine, validate
 from oracle.collect import collect
 from oracle.measure import measure
 from oracle.runs import Runs
@@ -108,6 +108,13 @@ def test_other_counts_do_not_fail_in_half_precision(cost):
     half = fake_runs(SOURCE, ["dynamic"], dtype="bfloat16")
     found = validate(SOURCE, change(half, "dynamic", drafted=longer_first_draft), cost)
     assert found.rows[0].identical < 1 and found.passed
+
+
+def test_texts_that_leave_plain_decodings_are_listed_with_the_margin(cost):
+    half = fake_runs(SOURCE, ["dynamic"], dtype="bfloat16")
+    changed = {"equal": lambda _: False, "first_difference": lambda _: 7, "difference_margin": lambda _: 0.25}
+    row = validate(SOURCE, change(half, "dynamic", **changed), cost).rows[0]
+    assert row.divergences == (Divergence("p0", 7, 0.25),)
 
 
 def reason(source, policy, **columns):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oracle.commands import options as opt
-from oracle.commands.tables import policy_text, short_count, show_json, show_table
+from oracle.commands.tables import interval_text, policy_text, short_count, show_json, show_table
 
 if TYPE_CHECKING:
     from analysis.simulate import SimulationResult
@@ -44,6 +44,8 @@ def simulate(
 
 def show_results(results: list[SimulationResult], title: str, as_json: bool = False) -> None:
     """One row a policy; a speedup never stands without its interval."""
+    from analysis.bootstrap import Estimate
+
     rows = [result_row(result) for result in results]
     if as_json:
         show_json(rows)
@@ -55,7 +57,7 @@ def show_results(results: list[SimulationResult], title: str, as_json: bool = Fa
             *(short_count(row[key]) for key in ("iterations", "drafted", "accepted", "wasted")),
             f"{row['accepted'] / row['drafted']:.0%}" if row["drafted"] else "-",
             f"{row['tokens_per_iteration']:.2f}",
-            f"{row['speedup']:.2f} [{row['speedup_low']:.2f}, {row['speedup_high']:.2f}]",
+            interval_text(Estimate(row["speedup"], row["speedup_low"], row["speedup_high"])),
         ]
         for row in rows
     ]

@@ -177,8 +177,8 @@ def plot(
 
 def _draw(traces, kind: str, policies, prompt: int, tokenizer: str | None):
     from analysis.plots import panel
-    from analysis.plots_policies import plot_iterations
     from analysis.plots_heatmap import plot_heatmap
+    from analysis.plots_policies import plot_iterations
     from analysis.simulate import simulate
 
     if kind not in ("iterations", *SINGLE):

@@ -41,7 +41,9 @@ def number_text(value: Any) -> str:
 
 
 def interval_text(value: Any) -> str:
-    """A ratio never stands without its interval: 1.23 [1.10, 1.40]."""
+    """A ratio never stands without its interval: 1.23 [1.10, 1.40]; one prompt has none: 1.23 (one prompt)."""
+    if math.isnan(value.low):
+        return f"{value.value:.2f} (one prompt)"
     return f"{value.value:.2f} [{value.low:.2f}, {value.high:.2f}]"
 
 

@@ -160,6 +160,7 @@ def show_validation(validation: Validation, as_json: bool) -> None:
     names = list(validation.rows[0].parts)
     split = [[policy_text(row.policy), row.dataset, *(f"{row.parts[name]:+.1%}" for name in names)] for row in validation.rows]
     show_table("Where the error comes from (the parts add up)", ["policy", "data", *names], split)
+    show_divergences(validation)
     for row in validation.rows:
         if row.difference is not None:
             opt.note(f"{row.policy}, {row.dataset}: first difference: {row.difference}")
@@ -171,3 +172,26 @@ def show_validation(validation: Validation, as_json: bool) -> None:
     if spreads:
         typer.echo(f"Between repeats a measured speedup varies by {np.median(spreads):.1%} (standard deviation, median).")
     typer.echo("Within the budget." if validation.passed else "Not within the budget:\n  " + "\n  ".join(validation.failures))
+
+
+def show_divergences(validation: Validation) -> None:
+    """Texts that are not plain decoding's, and how sure the target was where they leave it; nothing where all are."""
+    import numpy as np
+
+    rows = []
+    for row in validation.rows:
+        if row.divergences:
+            margins = [each.margin for each in row.divergences]
+            rows.append(
+                [
+                    policy_text(row.policy),
+                    row.dataset,
+                    f"{len(row.divergences)} of {row.prompts} ({len(row.divergences) / row.prompts:.0%})",
+                    f"{np.median([each.token for each in row.divergences]):.0f}",
+                    f"{np.median(margins):.2g}",
+                    f"{max(margins):.2g}",
+                ]
+            )
+    if rows:
+        columns = ["policy", "data", "texts", "first at\n(median)", "lead there\n(median)", "largest\nlead"]
+        show_table("Texts that leave plain decoding's; the target's lead there in logits", columns, rows)
