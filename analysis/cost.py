@@ -99,7 +99,9 @@ class CostModel:
         try:
             stored = json.loads(Path(path).read_bytes().decode("utf-8-sig"))
         except (OSError, ValueError) as error:
-            raise ValueError(f"{path}: not a readable cost model ({error}); `oracle calibrate {path}` makes one") from None
+            raise ValueError(
+                f"{path}: not a readable cost model ({error}); `oracle calibrate {path}` makes one"
+            ) from None
         version = stored.pop("schema", None) if isinstance(stored, dict) else None
         if version != SCHEMA_VERSION:
             raise ValueError(f"{path}: cost model schema {version!r}, this version reads {SCHEMA_VERSION}")

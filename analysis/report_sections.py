@@ -50,9 +50,7 @@ def _tiles(study: Study) -> Markup:
         (f"{number(summary.mean.value)} ± {number(summary.sd.value)}", "oracle SL, mean ± SD (detect convention)"),
         (
             f"{number(winner.speedup)}×",
-            Markup(
-                f"best library setting simulated, <code>{escape(winner.policy)}</code>; {interval}"
-            ),
+            Markup(f"best library setting simulated, <code>{escape(winner.policy)}</code>; {interval}"),
         ),
     ]
     if oracle is not None:

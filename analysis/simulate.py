@@ -248,7 +248,14 @@ def draft_from(trace: Trace, at: int, limit: int) -> tuple[np.ndarray, Signals]:
 
 
 def _result(
-    trace: Trace, policy: str, cost: CostModel, at: np.ndarray, drafted: np.ndarray, unrecorded: int, *, plain: bool = False
+    trace: Trace,
+    policy: str,
+    cost: CostModel,
+    at: np.ndarray,
+    drafted: np.ndarray,
+    unrecorded: int,
+    *,
+    plain: bool = False,
 ) -> SimulationResult:
     prompt = trace.prompt_of[at]
     step = cost.step(trace.context)

@@ -182,7 +182,9 @@ def _row(trace: Trace, runs: Runs, cost: CostModel, policy: str, dataset: str) -
 def _divergences(calls: list[list[Call]]) -> tuple[Divergence, ...]:
     firsts = (next((call for call in group if not call.equal), None) for group in calls)
     return tuple(
-        Divergence(call.id, int(call.first_difference), float(call.difference_margin)) for call in firsts if call is not None
+        Divergence(call.id, int(call.first_difference), float(call.difference_margin))
+        for call in firsts
+        if call is not None
     )
 
 

@@ -89,7 +89,9 @@ def _iid(description: Description, p: float) -> tuple[bool | None, str]:
         return False, f"I.i.d. acceptance is not rejected{tested}: {spread}. Closed-form speedups may be trusted here."
     small = ", a difference that is real but small" if abs(excess.value - 1) < SMALL_EXCESS else ""
     # Two tests, and one is enough: say which, or a large p beside "rejected" reads like a mistake.
-    which = "" if by_fit is None or (by_fit and by_spread) else " by its shape alone" if by_fit else " by its spread alone"
+    which = (
+        "" if by_fit is None or (by_fit and by_spread) else " by its shape alone" if by_fit else " by its spread alone"
+    )
     return True, f"I.i.d. acceptance is rejected{which}{tested}: {spread}{small}."
 
 

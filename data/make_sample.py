@@ -1,6 +1,6 @@
 """Put traces together as one, under the models' public names: how data/sample was made.
 
-    python data/make_sample.py OUT TRACE... --target NAME --draft NAME
+python data/make_sample.py OUT TRACE... --target NAME --draft NAME
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def main(
     for path, trace in zip(traces, loaded, strict=True):
         for key in SAME:
             if trace.meta[key] != first[key]:
-                raise typer.BadParameter(f"{path} was collected with {key} {trace.meta[key]!r}, {traces[0]} with {first[key]!r}")
+                raise typer.BadParameter(
+                    f"{path} was collected with {key} {trace.meta[key]!r}, {traces[0]} with {first[key]!r}"
+                )
     names = [trace.meta["prompts"]["dataset"] for trace in loaded]
     out.mkdir(parents=True)
     meta = {key: value for key, value in first.items() if key != "schema"}
@@ -42,7 +44,9 @@ def main(
     }
     write_meta(out, meta)
     for number, (name, trace) in enumerate(zip(names, loaded, strict=True)):
-        write_part(out, number, [dataclasses.replace(record, id=f"{name}/{record.id}") for record in iter_records(trace)])
+        write_part(
+            out, number, [dataclasses.replace(record, id=f"{name}/{record.id}") for record in iter_records(trace)]
+        )
     typer.echo(f"{out}: {meta['prompts_planned']} prompts, {sum(trace.tokens for trace in loaded):,} tokens")
 
 

@@ -32,16 +32,20 @@ def figures(draft: LlamaForCausalLM, texts: Texts) -> Figures:
     agreements = [agreement(draft, ids, answered) for ids, answered in zip(texts.ids, texts.answered, strict=True)]
     answers = [ids[1:][answered[:-1]].tolist() for ids, answered in zip(texts.ids, texts.answered, strict=True)]
     single = [float(a.mean()) for a in agreements]
-    return Figures(prompts=len(answers), tokens=int(texts.answered.sum()),
-                   agreement=float(np.concatenate(agreements).mean()),
-                   lowest_tenth=float(np.quantile(single, 0.1)), highest_tenth=float(np.quantile(single, 0.9)),
-                   ended=statistics.fmean(a[-1] == EOS_ID for a in answers),
-                   repetitive=statistics.fmean(map(is_repetitive, answers)))
+    return Figures(
+        prompts=len(answers),
+        tokens=int(texts.answered.sum()),
+        agreement=float(np.concatenate(agreements).mean()),
+        lowest_tenth=float(np.quantile(single, 0.1)),
+        highest_tenth=float(np.quantile(single, 0.9)),
+        ended=statistics.fmean(a[-1] == EOS_ID for a in answers),
+        repetitive=statistics.fmean(map(is_repetitive, answers)),
+    )
 
 
 def agreement(draft: LlamaForCausalLM, ids: np.ndarray, answered: np.ndarray) -> np.ndarray:
     """bool [answer tokens]: is the token the draft's first choice, given the text before it?"""
-    text = torch.from_numpy(ids[:np.flatnonzero(answered)[-1] + 2].astype(np.int64))
+    text = torch.from_numpy(ids[: np.flatnonzero(answered)[-1] + 2].astype(np.int64))
     choice = draft(input_ids=text[None]).logits[0].argmax(-1).numpy()
     asked = np.flatnonzero(answered)
     return choice[asked] == ids[asked + 1]
@@ -49,7 +53,7 @@ def agreement(draft: LlamaForCausalLM, ids: np.ndarray, answered: np.ndarray) ->
 
 def is_repetitive(answer: list[int]) -> bool:
     """True if less than half of the answer's 4-grams are different from each other."""
-    grams = [tuple(answer[n:n + 4]) for n in range(len(answer) - 3)]
+    grams = [tuple(answer[n : n + 4]) for n in range(len(answer) - 3)]
     return len(grams) > 0 and len(set(grams)) < len(grams) / 2
 
 

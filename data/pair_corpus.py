@@ -16,32 +16,103 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # Tests and tables are repetitive, the vendored parsers are near copies of other modules.
-LEFT_OUT = {"test", "tests", "idlelib", "encodings", "site-packages", "lib2to3", "ensurepip", "turtledemo",
-            "pydoc_data", "idle_test", "__pycache__", "dist-packages", "msilib"}
+LEFT_OUT = {
+    "test",
+    "tests",
+    "idlelib",
+    "encodings",
+    "site-packages",
+    "lib2to3",
+    "ensurepip",
+    "turtledemo",
+    "pydoc_data",
+    "idle_test",
+    "__pycache__",
+    "dist-packages",
+    "msilib",
+}
 LEFT_OUT_BEGINNINGS = ("test_", "_sysconfigdata", "config-")
 # Written in C: their documentation is in the running interpreter only.
 C_MODULES = ("builtins", "math", "cmath", "itertools", "time", "array", "zlib", "select", "unicodedata")
 
 PREAMBLE = "Below is an instruction that describes a task. Write a response that appropriately completes the request."
-PREAMBLE_INPUT = ("Below is an instruction that describes a task, paired with an input that provides further context. "
-                  "Write a response that appropriately completes the request.")
+PREAMBLE_INPUT = (
+    "Below is an instruction that describes a task, paired with an input that provides further context. "
+    "Write a response that appropriately completes the request."
+)
 
-ABOUT_FUNCTION = ("Explain what `{name}` does.", "What does the function {name} do?", "Describe {name} in a few words.",
-                  "Write a short description of the function {name}.", "Tell me about {name}.",
-                  "Give a brief explanation of {short}.", "How do I use {short}?")
-ABOUT_CLASS = ("Explain what the class `{name}` is for.", "What is {name}?", "Describe {short}.",
-               "Write a summary of {name}.", "Tell me about the class {short}.", "When would you use {short}?")
-ABOUT_MODULE = ("Describe the module {name}.", "What is {name} used for?", "Write an introduction to {name}.",
-                "Give an overview of the {name} module.", "Explain {name} to a beginner.")
-ABOUT_TOPIC = ("Explain {name}.", "Describe {name} in Python.", "Write a paragraph about {name}.",
-               "What should I know about {name}?", "Tell me something about {name}.", "Give an explanation of {name}.",
-               "Discuss {name} and give an example.")
-ABOUT_INPUT = ("Explain what the following code does.", "Describe the function below.", "Summarise this code.",
-               "Write documentation for the given function.")
-TASKS = ("Write a function to {what}", "Write a python function to {what}", "Write a function that does this: {what}",
-         "{What}")
-LITERALS = ("1", "2", "3", "5", "10", "0", "-1", "7", "12", "[1, 2, 3]", "[4, 5, 6]", "'abc'", "'hello'", "\"python\"",
-            "[]", "''", "(1, 2)", "(10, 4, 5, 6)", "{'a': 1}", "True", "None", "2.5", "['a', 'b']", "\"a b c\"", "100")
+ABOUT_FUNCTION = (
+    "Explain what `{name}` does.",
+    "What does the function {name} do?",
+    "Describe {name} in a few words.",
+    "Write a short description of the function {name}.",
+    "Tell me about {name}.",
+    "Give a brief explanation of {short}.",
+    "How do I use {short}?",
+)
+ABOUT_CLASS = (
+    "Explain what the class `{name}` is for.",
+    "What is {name}?",
+    "Describe {short}.",
+    "Write a summary of {name}.",
+    "Tell me about the class {short}.",
+    "When would you use {short}?",
+)
+ABOUT_MODULE = (
+    "Describe the module {name}.",
+    "What is {name} used for?",
+    "Write an introduction to {name}.",
+    "Give an overview of the {name} module.",
+    "Explain {name} to a beginner.",
+)
+ABOUT_TOPIC = (
+    "Explain {name}.",
+    "Describe {name} in Python.",
+    "Write a paragraph about {name}.",
+    "What should I know about {name}?",
+    "Tell me something about {name}.",
+    "Give an explanation of {name}.",
+    "Discuss {name} and give an example.",
+)
+ABOUT_INPUT = (
+    "Explain what the following code does.",
+    "Describe the function below.",
+    "Summarise this code.",
+    "Write documentation for the given function.",
+)
+TASKS = (
+    "Write a function to {what}",
+    "Write a python function to {what}",
+    "Write a function that does this: {what}",
+    "{What}",
+)
+LITERALS = (
+    "1",
+    "2",
+    "3",
+    "5",
+    "10",
+    "0",
+    "-1",
+    "7",
+    "12",
+    "[1, 2, 3]",
+    "[4, 5, 6]",
+    "'abc'",
+    "'hello'",
+    '"python"',
+    "[]",
+    "''",
+    "(1, 2)",
+    "(10, 4, 5, 6)",
+    "{'a': 1}",
+    "True",
+    "None",
+    "2.5",
+    "['a', 'b']",
+    '"a b c"',
+    "100",
+)
 
 
 @dataclass(frozen=True)
@@ -186,7 +257,7 @@ def _pieces(paragraphs: list[str], longest: int = 900) -> Iterator[str]:
             piece = ""
         piece = f"{piece}\n\n{paragraph}".strip()
     if piece:
-        yield piece[:2 * longest]
+        yield piece[: 2 * longest]
 
 
 def _first_paragraph(doc: str, longest: int = 240) -> str:

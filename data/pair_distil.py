@@ -42,8 +42,9 @@ class Texts:
 
 
 @torch.inference_mode()
-def say(target: LlamaForCausalLM, prompts: list[list[int]], new_tokens: int, greedy: bool = True,
-        batch: int = 128) -> Texts:
+def say(
+    target: LlamaForCausalLM, prompts: list[list[int]], new_tokens: int, greedy: bool = True, batch: int = 128
+) -> Texts:
     """The target's continuations of `prompts` (token ids), in batches of prompts of similar length."""
     answers: list[list[int]] = [[]] * len(prompts)
     best: list[Best] = [(np.empty(0), np.empty(0))] * len(prompts)
@@ -63,14 +64,14 @@ def read(target: LlamaForCausalLM, prompts: list[list[int]], answers: list[list[
         width = max(len(both[n]) for n in chosen)
         logits = target(torch.tensor([both[n] + [EOS_ID] * (width - len(both[n])) for n in chosen])).logits
         for n, row in zip(chosen, logits, strict=True):
-            best[n] = _best(row[len(prompts[n]) - 1:len(both[n]) - 1])
+            best[n] = _best(row[len(prompts[n]) - 1 : len(both[n]) - 1])
     return _texts(prompts, answers, best)
 
 
 def _alike(rows: list[list[int]], batch: int, what: str) -> Iterator[list[int]]:
     """Indices of `rows` in batches of similar length, behind a progress bar."""
     order = sorted(range(len(rows)), key=lambda n: len(rows[n]))
-    return iter(tqdm([order[n:n + batch] for n in range(0, len(order), batch)], mininterval=5, desc=what))
+    return iter(tqdm([order[n : n + batch] for n in range(0, len(order), batch)], mininterval=5, desc=what))
 
 
 def _best(logits: Tensor) -> Best:
@@ -84,29 +85,39 @@ def _texts(prompts: list[list[int]], answers: list[list[int]], best: list[Best])
     for n, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
         end = len(prompt) + len(answer)
         ids[n, :end] = prompt + answer
-        answered[n, len(prompt) - 1:end - 1] = True
+        answered[n, len(prompt) - 1 : end - 1] = True
     return Texts(ids, answered, *(np.concatenate(each) for each in zip(*best, strict=True)))
 
 
-def _generate(target: LlamaForCausalLM, prompts: list[list[int]], new_tokens: int,
-              greedy: bool) -> tuple[list[list[int]], list[Tensor]]:
+def _generate(
+    target: LlamaForCausalLM, prompts: list[list[int]], new_tokens: int, greedy: bool
+) -> tuple[list[list[int]], list[Tensor]]:
     width = max(map(len, prompts))
     ids = torch.tensor([[EOS_ID] * (width - len(p)) + p for p in prompts])
     mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts])
-    out = target.generate(ids, attention_mask=mask, max_new_tokens=new_tokens, do_sample=not greedy,
-                          output_logits=True, return_dict_in_generate=True)
+    out = target.generate(
+        ids,
+        attention_mask=mask,
+        max_new_tokens=new_tokens,
+        do_sample=not greedy,
+        output_logits=True,
+        return_dict_in_generate=True,
+    )
     logits = torch.stack(out.logits, 1)  # float [prompts, new tokens, vocabulary]
-    answers = [row[:row.index(EOS_ID) + 1] if EOS_ID in row else row for row in out.sequences[:, width:].tolist()]
-    return answers, [row[:len(answer)] for row, answer in zip(logits, answers, strict=True)]
+    answers = [row[: row.index(EOS_ID) + 1] if EOS_ID in row else row for row in out.sequences[:, width:].tolist()]
+    return answers, [row[: len(answer)] for row, answer in zip(logits, answers, strict=True)]
 
 
 def join(texts: list[Texts]) -> Texts:
     """All of them as one."""
     width = max(t.ids.shape[1] for t in texts)
     pad = [((0, 0), (0, width - t.ids.shape[1])) for t in texts]
-    return Texts(np.concatenate([np.pad(t.ids, p, constant_values=EOS_ID) for t, p in zip(texts, pad, strict=True)]),
-                 np.concatenate([np.pad(t.answered, p) for t, p in zip(texts, pad, strict=True)]),
-                 np.concatenate([t.top_ids for t in texts]), np.concatenate([t.top_probabilities for t in texts]))
+    return Texts(
+        np.concatenate([np.pad(t.ids, p, constant_values=EOS_ID) for t, p in zip(texts, pad, strict=True)]),
+        np.concatenate([np.pad(t.answered, p) for t, p in zip(texts, pad, strict=True)]),
+        np.concatenate([t.top_ids for t in texts]),
+        np.concatenate([t.top_probabilities for t in texts]),
+    )
 
 
 def distillation_loss(draft: LlamaForCausalLM, texts: Texts, rows: np.ndarray) -> Tensor:

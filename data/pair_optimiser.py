@@ -56,8 +56,11 @@ def optimisers(model: nn.Module, muon_lr: float, adam_lr: float) -> list[torch.o
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and ".layers." in name]
     chosen = set(matrices)
     others = [p for p in model.parameters() if p not in chosen]
-    return [Muon(matrices[::2], lr=muon_lr), Muon(matrices[1::2], lr=muon_lr),
-            torch.optim.AdamW(others, lr=adam_lr, betas=(0.9, 0.95), weight_decay=0.0)]
+    return [
+        Muon(matrices[::2], lr=muon_lr),
+        Muon(matrices[1::2], lr=muon_lr),
+        torch.optim.AdamW(others, lr=adam_lr, betas=(0.9, 0.95), weight_decay=0.0),
+    ]
 
 
 def linear_to_zero(optimiser: torch.optim.Optimizer, steps: int, warmup: float = 0.04) -> LambdaLR:

@@ -22,9 +22,19 @@ LossesOfStep = Callable[[int], list[Callable[[], Tensor]]]  # of step n, one for
 
 def llama(layers: int, width: int, heads: int) -> LlamaConfig:
     """Llama with tied embeddings, twice the width inside its blocks."""
-    return LlamaConfig(vocab_size=VOCABULARY, hidden_size=width, intermediate_size=2 * width, num_hidden_layers=layers,
-                       num_attention_heads=heads, num_key_value_heads=heads, max_position_embeddings=1024,
-                       tie_word_embeddings=True, bos_token_id=None, eos_token_id=EOS_ID, pad_token_id=EOS_ID)
+    return LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=width,
+        intermediate_size=2 * width,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        max_position_embeddings=1024,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=EOS_ID,
+        pad_token_id=EOS_ID,
+    )
 
 
 class Log:
@@ -41,8 +51,9 @@ class Log:
             file.write(json.dumps(row) + "\n")
 
 
-def train(model: LlamaForCausalLM, steps: int, losses_of_step: LossesOfStep, rates: tuple[float, float],
-          log: Log) -> None:
+def train(
+    model: LlamaForCausalLM, steps: int, losses_of_step: LossesOfStep, rates: tuple[float, float], log: Log
+) -> None:
     """Minimise the mean of the losses of each step; `rates` are the peak learning rates of Muon and AdamW."""
     found = optimisers(model, *rates)
     schedules = [linear_to_zero(o, steps) for o in found]

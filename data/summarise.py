@@ -1,6 +1,6 @@
 """The README's first table: oracle SL and simulated speedups of traces, as Markdown.
 
-    python data/summarise.py COST.json TRACE...
+python data/summarise.py COST.json TRACE...
 """
 
 import sys

@@ -44,8 +44,9 @@ def tokenizer(work: Work = WORK, out: Out = OUT, seed: Seed = 0) -> None:
     work.mkdir(parents=True, exist_ok=True)
     documents = build_corpus(seed)
     bpe = learn_bpe([d.prompt + d.answer for d in documents])
-    fast = PreTrainedTokenizerFast(tokenizer_object=bpe, eos_token=EOS, pad_token=EOS, model_max_length=1024,
-                                   clean_up_tokenization_spaces=False)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=bpe, eos_token=EOS, pad_token=EOS, model_max_length=1024, clean_up_tokenization_spaces=False
+    )
     for name in ("target", "draft"):
         fast.save_pretrained(out / name)
     with (work / "documents.jsonl").open("w") as file:
@@ -53,8 +54,10 @@ def tokenizer(work: Work = WORK, out: Out = OUT, seed: Seed = 0) -> None:
             row = {"form": d.form, "prompt": bpe.encode(d.prompt).ids, "answer": bpe.encode(d.answer).ids}
             file.write(json.dumps(row) + "\n")
     rows = read_documents(work)
-    print(f"{len(rows)} documents, {sum(len(r['prompt']) + len(r['answer']) + 1 for r in rows)} tokens, "
-          f"median answer {np.median([len(r['answer']) for r in rows]):.0f} tokens")
+    print(
+        f"{len(rows)} documents, {sum(len(r['prompt']) + len(r['answer']) + 1 for r in rows)} tokens, "
+        f"median answer {np.median([len(r['answer']) for r in rows]):.0f} tokens"
+    )
 
 
 def learn_bpe(texts: list[str]) -> Tokenizer:
@@ -63,8 +66,12 @@ def learn_bpe(texts: list[str]) -> Tokenizer:
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    bpe.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=[EOS],
-                                                       initial_alphabet=alphabet, show_progress=False))
+    bpe.train_from_iterator(
+        texts,
+        trainers.BpeTrainer(
+            vocab_size=VOCABULARY, special_tokens=[EOS], initial_alphabet=alphabet, show_progress=False
+        ),
+    )
     return bpe
 
 
@@ -75,8 +82,9 @@ def read_documents(work: Path) -> list[dict]:
 
 
 @app.command()
-def target(work: Work = WORK, out: Out = OUT, tokens: int = 1_843_200, batch: int = 8, seed: Seed = 0,
-           resume: Resume = False) -> None:
+def target(
+    work: Work = WORK, out: Out = OUT, tokens: int = 1_843_200, batch: int = 8, seed: Seed = 0, resume: Resume = False
+) -> None:
     """Train the target on packed documents and export it."""
     torch.manual_seed(seed)
     documents = read_documents(work)
@@ -88,8 +96,13 @@ def target(work: Work = WORK, out: Out = OUT, tokens: int = 1_843_200, batch: in
         ids = torch.from_numpy(chosen)
         return model(input_ids=ids, labels=ids).loss
 
-    train(model, len(rows) // batch, in_parts(rows, batch, loss_of), (0.02, 4e-3),
-          Log(work / "target", resume, lambda: loss_of(held_out).item()))
+    train(
+        model,
+        len(rows) // batch,
+        in_parts(rows, batch, loss_of),
+        (0.02, 4e-3),
+        Log(work / "target", resume, lambda: loss_of(held_out).item()),
+    )
     export(model, out / "target")
 
 
@@ -100,13 +113,14 @@ def packed_rows(documents: list[dict], tokens: int, seed: int) -> np.ndarray:
         for d in draw.sample(documents, len(documents)):
             stream += [*d["prompt"], *d["answer"], EOS_ID]
     rows = tokens // LENGTH
-    return np.array(stream[:rows * LENGTH], dtype=np.int64).reshape(rows, LENGTH)
+    return np.array(stream[: rows * LENGTH], dtype=np.int64).reshape(rows, LENGTH)
 
 
 def in_parts(rows: np.ndarray, batch: int, loss_of: Callable[[np.ndarray], Tensor]) -> LossesOfStep:
     """The losses of a step: those of its rows, one part for each worker."""
+
     def losses(step: int) -> list[Callable[[], Tensor]]:
-        return [partial(loss_of, part) for part in np.array_split(rows[step * batch:(step + 1) * batch], WORKERS)]
+        return [partial(loss_of, part) for part in np.array_split(rows[step * batch : (step + 1) * batch], WORKERS)]
 
     return losses
 
@@ -119,8 +133,11 @@ def texts(work: Work = WORK, out: Out = OUT, prompts: int = 512, documents: int 
     usable = [d for d in all_documents[HELD_OUT:] if len(d["prompt"]) <= LONGEST_PROMPT and len(d["answer"]) <= LENGTH]
     chosen = random.Random(seed).sample(usable, prompts + documents)
     first, given = [d["prompt"] for d in chosen[:prompts]], chosen[prompts:]
-    said = [say(model, first[prompts // 4:], NEW_TOKENS), say(model, first[:prompts // 4], NEW_TOKENS, greedy=False),
-            read(model, [d["prompt"] for d in given], [[*d["answer"], EOS_ID] for d in given])]
+    said = [
+        say(model, first[prompts // 4 :], NEW_TOKENS),
+        say(model, first[: prompts // 4], NEW_TOKENS, greedy=False),
+        read(model, [d["prompt"] for d in given], [[*d["answer"], EOS_ID] for d in given]),
+    ]
     join(said).save(work / "texts.npz")
     held_out = [d["prompt"] for d in all_documents[:64] if len(d["prompt"]) <= LONGEST_PROMPT]
     say(model, held_out, NEW_TOKENS).save(work / "held_out_texts.npz")
@@ -132,8 +149,9 @@ def load(directory: Path) -> LlamaForCausalLM:
 
 
 @app.command()
-def draft(work: Work = WORK, out: Out = OUT, width: int = 96, tokens: int = 1_200_000, batch: int = 16,
-          seed: Seed = 0) -> None:
+def draft(
+    work: Work = WORK, out: Out = OUT, width: int = 96, tokens: int = 1_200_000, batch: int = 16, seed: Seed = 0
+) -> None:
     """Train a draft of one layer on the target's texts, round after round until `tokens` of answers, and export it."""
     torch.manual_seed(seed)
     model = LlamaForCausalLM(llama(layers=1, width=width, heads=2))
@@ -145,14 +163,23 @@ def draft(work: Work = WORK, out: Out = OUT, width: int = 96, tokens: int = 1_20
     def loss_of(chosen: np.ndarray) -> Tensor:
         return distillation_loss(model, said, chosen)
 
-    train(model, len(rows) // batch, in_parts(rows, batch, loss_of), (0.02, 4e-3),
-          Log(work / "draft", False, lambda: distillation_loss(model, held_out, np.arange(len(held_out.ids))).item()))
+    train(
+        model,
+        len(rows) // batch,
+        in_parts(rows, batch, loss_of),
+        (0.02, 4e-3),
+        Log(work / "draft", False, lambda: distillation_loss(model, held_out, np.arange(len(held_out.ids))).item()),
+    )
     export(model, out / "draft")
 
 
 @app.command()
-def check(work: Work = WORK, out: Out = OUT, prompts: int = 24,
-          show: Annotated[int, typer.Option(help="Print so many answers of each set.")] = 0) -> None:
+def check(
+    work: Work = WORK,
+    out: Out = OUT,
+    prompts: int = 24,
+    show: Annotated[int, typer.Option(help="Print so many answers of each set.")] = 0,
+) -> None:
     """Measure agreement, endings, step costs and sizes with the exported files."""
     both = [load(out / "target"), load(out / "draft")]
     words = PreTrainedTokenizerFast.from_pretrained(out / "target")

@@ -61,7 +61,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def options(
-    show: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+    show: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     pass
 

@@ -15,7 +15,19 @@ KEYS = [
     "policy", "iterations", "drafted", "accepted", "wasted", "tokens", "tokens_per_iteration",
     "speedup", "speedup_low", "speedup_high",
 ]  # fmt: skip
-COMMANDS = ["demo", "collect", "simulate", "iterations", "measure", "calibrate", "validate", "fit", "stats", "plot", "report"]
+COMMANDS = [
+    "demo",
+    "collect",
+    "simulate",
+    "iterations",
+    "measure",
+    "calibrate",
+    "validate",
+    "fit",
+    "stats",
+    "plot",
+    "report",
+]
 
 
 def run(*words, **options):
@@ -79,7 +91,9 @@ def test_iterations_as_csv(trace, tmp_path):
     assert len(file.read_text().splitlines()) == len(rows) + 1
 
 
-@pytest.mark.parametrize("kind", ["histogram", "variance", "position", "iterations", "hazard", "survival", "calibration", "roc", "heatmap"])
+@pytest.mark.parametrize(
+    "kind", ["histogram", "variance", "position", "iterations", "hazard", "survival", "calibration", "roc", "heatmap"]
+)
 def test_every_plot_without_a_display(trace, tmp_path, kind, monkeypatch):
     monkeypatch.setenv("DISPLAY", "nowhere:9")
     monkeypatch.setenv("MPLBACKEND", "TkAgg")
@@ -144,7 +158,16 @@ def test_names_from_a_trace_are_not_markup(trace):
 
 
 def test_tables_fit_eighty_columns(trace):
-    words = ["simulate", trace, "-p", "dynamic:threshold=0.4,tokens=9", "-p", "oracle:clairvoyant", "--draft-cost", "0.1"]
+    words = [
+        "simulate",
+        trace,
+        "-p",
+        "dynamic:threshold=0.4,tokens=9",
+        "-p",
+        "oracle:clairvoyant",
+        "--draft-cost",
+        "0.1",
+    ]
     lines = run(*words, env={"COLUMNS": "80"}).stdout.splitlines()
     assert max(len(line.rstrip()) for line in lines) <= 80
     assert sum(line.rstrip().endswith("]") for line in lines) == 3  # no interval is cut

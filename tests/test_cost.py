@@ -21,7 +21,13 @@ def test_textbook_tokens():
 
 @pytest.mark.parametrize(
     ("acceptance", "draft", "best", "speedup"),
-    [(0.58, 0.074, 3, 1.7279), (0.63, 0.065, 4, 1.9321), (0.9, 0.329, 5, 1.7715), (0.8, 0.05, 8, 3.0921), (0.3, 0.33, 0, 1.0)],
+    [
+        (0.58, 0.074, 3, 1.7279),
+        (0.63, 0.065, 4, 1.9321),
+        (0.9, 0.329, 5, 1.7715),
+        (0.8, 0.05, 8, 3.0921),
+        (0.3, 0.33, 0, 1.0),
+    ],
 )
 def test_best_constant_lookahead(acceptance, draft, best, speedup):
     found = [iid_speedup(acceptance, tokens, CostModel(draft=draft)) for tokens in range(40)]
@@ -68,7 +74,9 @@ def test_impossible_prices_are_refused(fields):
 
 
 def test_saved_and_loaded_is_the_same(tmp_path):
-    cost = CostModel(draft=0.25, verify=((1, 1.0), (3, 1.5)), unit="s", machine={"cpu": "x"}, measured_range={"tokens": [1, 3]})
+    cost = CostModel(
+        draft=0.25, verify=((1, 1.0), (3, 1.5)), unit="s", machine={"cpu": "x"}, measured_range={"tokens": [1, 3]}
+    )
     cost.save(tmp_path / "cost.json")
     loaded = CostModel.load(tmp_path / "cost.json")
     assert loaded == cost and loaded.machine == cost.machine and loaded.measured_range == cost.measured_range

@@ -107,8 +107,10 @@ def double_all(numbers):
     made = list(pair_corpus.module_documents("sums", ast.parse(source), random.Random(0)))
     code = next(d for d in made if d.form == "code")
     assert "twice each of the numbers" in code.prompt and code.prompt.endswith('\nassert double_all([1]) == [2]\n"""\n')
-    assert code.answer == ("def double_all(numbers):\n    doubled = [2 * number for number in numbers]\n"
-                           "    if not doubled:\n        return None\n    return doubled")
+    assert code.answer == (
+        "def double_all(numbers):\n    doubled = [2 * number for number in numbers]\n"
+        "    if not doubled:\n        return None\n    return doubled"
+    )
     text = next(d for d in made if d.form == "text")
     assert text.answer.startswith("\nReturn twice each") and "double_all" in text.prompt
 
@@ -188,10 +190,12 @@ def test_texts_hold_what_plain_greedy_decoding_says(tmp_path):
     texts = pair_distil.Texts.load(tmp_path / "texts.npz")
     for prompt, ids, answered in zip(prompts, texts.ids, texts.answered, strict=True):
         alone = model.generate(torch.tensor([prompt]), max_new_tokens=5, do_sample=False)[0].tolist()
-        assert ids[:len(alone)].tolist() == alone
+        assert ids[: len(alone)].tolist() == alone
         assert np.flatnonzero(answered).tolist() == list(range(len(prompt) - 1, len(alone) - 1))
         assert pair_check.agreement(model, ids, answered).all()
-    assert texts.top_ids[:, 0].tolist() == [i for ids, a in zip(texts.ids, texts.answered) for i in ids[1:][a[:-1]]]
+    assert texts.top_ids[:, 0].tolist() == [
+        i for ids, a in zip(texts.ids, texts.answered, strict=True) for i in ids[1:][a[:-1]]
+    ]
 
 
 def test_distillation_loss_is_lowest_for_the_target_itself():

@@ -1,5 +1,7 @@
 """Replay equals transformers' own assisted generation, iteration by iteration, in float32."""
 
+import itertools
+
 import numpy as np
 import pytest
 from models import set_eos, tiny_pair
@@ -51,7 +53,7 @@ def recorded(pair, path, limit, prompts=PROMPTS):
 
 def late_token(trace):
     """The token whose first appearance in a text is the latest: as an EOS it ends that text there."""
-    texts = [trace.target_tokens[a:b].tolist() for a, b in zip(trace.offsets, trace.offsets[1:])]
+    texts = [trace.target_tokens[a:b].tolist() for a, b in itertools.pairwise(trace.offsets)]
     at, token = max((text.index(token), token) for text in texts for token in text)
     assert 2 <= at < len(texts[0]) - 1
     return token
@@ -108,7 +110,7 @@ def replayed(trace, policy):
 
 
 def texts_of(trace):
-    return [trace.target_tokens[a:b].tolist() for a, b in zip(trace.offsets, trace.offsets[1:])]
+    return [trace.target_tokens[a:b].tolist() for a, b in itertools.pairwise(trace.offsets)]
 
 
 def check(pair, trace, text):

@@ -9,7 +9,9 @@ SETUP = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["to
 
 def test_every_package_is_listed():
     found = {
-        ".".join(file.parent.relative_to(ROOT).parts) for top in ("oracle", "analysis") for file in (ROOT / top).rglob("*.py")
+        ".".join(file.parent.relative_to(ROOT).parts)
+        for top in ("oracle", "analysis")
+        for file in (ROOT / top).rglob("*.py")
     }
     assert found <= set(SETUP["packages"])
 

@@ -40,7 +40,10 @@ def test_every_policy_says_its_own_text_and_replays(name):
     policy = parse(name)
     assert parse(str(policy)) == policy
     assert dataclasses.is_dataclass(policy) and policy.__doc__
-    texts = [pattern(text, index=n, overruns={at: [(1, 0.1)] for at in range(9)}) for n, text in enumerate(["++-+-+++", "---", "+"])]
+    texts = [
+        pattern(text, index=n, overruns={at: [(1, 0.1)] for at in range(9)})
+        for n, text in enumerate(["++-+-+++", "---", "+"])
+    ]
     t = trace(*texts)
     result = simulate(t, policy)
     assert result.tokens == t.tokens

@@ -92,9 +92,18 @@ def undrawn(monkeypatch):
 def test_every_section_is_there_and_linked(page):
     elements, _ = page
     names = [each["id"] for each in elements.named("section")]
-    assert (
-        names == ["glance", "collected", "policies", "settings", "prompts", "lookahead", "distributions", "signals", "published", "glossary"]
-    )
+    assert names == [
+        "glance",
+        "collected",
+        "policies",
+        "settings",
+        "prompts",
+        "lookahead",
+        "distributions",
+        "signals",
+        "published",
+        "glossary",
+    ]
     links = [each["href"] for each in elements.named("a")]
     assert {"#" + name for name in names} <= set(links)
     seen = [each["id"] for _, each in elements.tags if "id" in each]

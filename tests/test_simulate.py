@@ -11,7 +11,15 @@ from analysis.simulate import draft_from, known_policies, replay, simulate
 
 
 def rows(result):
-    return list(zip(result.prompt.tolist(), result.position.tolist(), result.drafted.tolist(), result.accepted.tolist(), strict=True))
+    return list(
+        zip(
+            result.prompt.tolist(),
+            result.position.tolist(),
+            result.drafted.tolist(),
+            result.accepted.tolist(),
+            strict=True,
+        )
+    )
 
 
 def reference(t, policy):
@@ -66,7 +74,11 @@ def random_trace(seed, prompts=5, overrun=12):
 REPLAYED = [
     *(f"constant:tokens={tokens}" for tokens in (1, 3, 5, 12)),
     *(f"dynamic:threshold={threshold},tokens={tokens}" for threshold in (0.2, 0.4, 0.8, 1.0) for tokens in (3, 12)),
-    *(f"{name}:tokens=2,threshold={threshold}" for name in ("heuristic", "heuristic_transient") for threshold in (0, 0.5)),
+    *(
+        f"{name}:tokens=2,threshold={threshold}"
+        for name in ("heuristic", "heuristic_transient")
+        for threshold in (0, 0.5)
+    ),
     "roc:tokens=12,threshold=0.5",
     "none",
 ]
@@ -240,8 +252,10 @@ def test_order_of_prompts_matters_for_heuristic_only():
     for kind, same in ((Heuristic, False), (HeuristicTransient, True)):
         forward = replay(trace(a, b), kind(5))
         backward = replay(trace(b, a), kind(5))
+
         def of(result, t, number):
             return result[1][t.prompt_of[result[0]] == number].tolist()
+
         first = of(forward, trace(a, b), 0) + of(forward, trace(a, b), 1)
         second = of(backward, trace(b, a), 1) + of(backward, trace(b, a), 0)
         assert (first == second) is same

@@ -138,7 +138,9 @@ def damage_overruns(path):
     write_part(path, 0, [pattern("++")])
     table = pq.read_table(path / "part-00000.parquet")
     at = SCHEMA.get_field_index("draft_tokens")
-    pq.write_table(table.set_column(at, SCHEMA.field(at), pa.array([[1, 2]], SCHEMA.field(at).type)), path / "part-00000.parquet")
+    pq.write_table(
+        table.set_column(at, SCHEMA.field(at), pa.array([[1, 2]], SCHEMA.field(at).type)), path / "part-00000.parquet"
+    )
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,9 @@ def register(app: typer.Typer) -> None:
 def calibrate(
     out: Annotated[Path, typer.Argument(help="The cost model to write.")] = Path("cost.json"),
     runs: Annotated[list[Path] | None, typer.Option("--runs", help="Runs to fit; default: measure some now.")] = None,
-    fit: Annotated[list[str] | None, typer.Option("--fit", help="Constant policies to fit on; default: those that ran.")] = None,
+    fit: Annotated[
+        list[str] | None, typer.Option("--fit", help="Constant policies to fit on; default: those that ran.")
+    ] = None,
     pair: opt.PairName = None,
     target: opt.Target = None,
     draft: opt.Draft = None,

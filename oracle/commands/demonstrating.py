@@ -34,7 +34,9 @@ def demo(
         summary = oracle.collect(pair, prompts, out / name, force=True, progress=True)
         show_summary(summary, out / name)
         traces[name] = oracle.Trace.load(out / name)
-        show_results([simulate(traces[name], text, prices) for text in opt.DEFAULT_POLICIES], opt.describe(traces[name]))
+        show_results(
+            [simulate(traces[name], text, prices) for text in opt.DEFAULT_POLICIES], opt.describe(traces[name])
+        )
     picture = out / "histogram.png"
     save(panel(traces, "histogram"), picture)
     typer.echo(f"Picture: {picture}")

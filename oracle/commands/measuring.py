@@ -88,4 +88,6 @@ def show_measured(runs: Runs, out: Path, as_json: bool) -> None:
     show_table(f"{out}: {found[0].prompts} prompts, {found[0].repeats} repeats", columns, rows)
     for each in found:
         if each.different_texts:
-            opt.note(f"Note: {each.policy}: {each.different_texts} texts are not those of plain decoding (`oracle validate` says why).")
+            opt.note(
+                f"Note: {each.policy}: {each.different_texts} texts are not those of plain decoding (`oracle validate` says why)."
+            )

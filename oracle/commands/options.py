@@ -14,38 +14,63 @@ if TYPE_CHECKING:
     from oracle.runs import Runs
     from oracle.trace import Trace
 
-DEFAULT_POLICIES = ("constant:tokens=5", "heuristic", "dynamic", "oracle:detect", "oracle:clairvoyant", "oracle:optimal")
+DEFAULT_POLICIES = (
+    "constant:tokens=5",
+    "heuristic",
+    "dynamic",
+    "oracle:detect",
+    "oracle:clairvoyant",
+    "oracle:optimal",
+)
 DEFAULT_DRAFT_COST = 0.1
 
-PairName = Annotated[str | None, typer.Option("--pair", help="A named pair: demo, pythia, opt, codegen, llama, starcoder, vicuna.")]
+PairName = Annotated[
+    str | None, typer.Option("--pair", help="A named pair: demo, pythia, opt, codegen, llama, starcoder, vicuna.")
+]
 Target = Annotated[str | None, typer.Option("--target", help="Target model: hub name or local directory.")]
 Draft = Annotated[str | None, typer.Option("--draft", help="Draft model: hub name or local directory.")]
 Dtype = Annotated[str, typer.Option("--dtype", help="auto (the checkpoint's), float32, bfloat16 or float16.")]
 Device = Annotated[str | None, typer.Option("--device", help="Where the models run; default: the GPU if there is one.")]
 DraftDevice = Annotated[str | None, typer.Option("--draft-device", help="Where the draft runs, if elsewhere.")]
 Dataset = Annotated[
-    str, typer.Option("--dataset", help="mbpp, alpaca, humaneval, cnn_dailymail, demo-code, demo-text, or a .jsonl/.json/.parquet file.")
+    str,
+    typer.Option(
+        "--dataset",
+        help="mbpp, alpaca, humaneval, cnn_dailymail, demo-code, demo-text, or a .jsonl/.json/.parquet file.",
+    ),
 ]
 Split = Annotated[str | None, typer.Option("--split", help="Split of a hub data set.")]
 Limit = Annotated[int | None, typer.Option("--limit", help="Use that many prompts.")]
-Seed = Annotated[int | None, typer.Option("--seed", help="Draw the prompts at random with this seed; default: the first ones.")]
+Seed = Annotated[
+    int | None, typer.Option("--seed", help="Draw the prompts at random with this seed; default: the first ones.")
+]
 Chat = Annotated[bool, typer.Option("--chat", help="Apply the tokenizer's chat template (instruct models).")]
 Progress = Annotated[bool, typer.Option("--progress/--no-progress", help="Show a progress bar on a terminal.")]
-Traces = Annotated[list[Path] | None, typer.Argument(metavar="[TRACE]...", help="Trace folders; default: the sample trace.")]
+Traces = Annotated[
+    list[Path] | None, typer.Argument(metavar="[TRACE]...", help="Trace folders; default: the sample trace.")
+]
 OneTrace = Annotated[Path | None, typer.Argument(metavar="[TRACE]", help="A trace folder; default: the sample trace.")]
 Policies = Annotated[
-    list[str] | None, typer.Option("--policy", "-p", help="name or name:key=value,...; give it several times.", show_default=False)
+    list[str] | None,
+    typer.Option("--policy", "-p", help="name or name:key=value,...; give it several times.", show_default=False),
 ]
-DraftCost = Annotated[float | None, typer.Option("--draft-cost", help="Time of a draft step over time of a target step.")]
+DraftCost = Annotated[
+    float | None, typer.Option("--draft-cost", help="Time of a draft step over time of a target step.")
+]
 CostFile = Annotated[Path | None, typer.Option("--cost", help="A cost model that `oracle calibrate` measured.")]
 NewTokens = Annotated[int, typer.Option("--max-new-tokens", help="Length limit of each text.")]
 Repeats = Annotated[int, typer.Option("--repeats", help="How often each call is made.")]
 Threads = Annotated[
-    int | None, typer.Option("--threads", help="Processor threads; default: torch's, often one a core. Small models run best on one.")
+    int | None,
+    typer.Option(
+        "--threads", help="Processor threads; default: torch's, often one a core. Small models run best on one."
+    ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on after what an interrupted run has finished.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
-Datasets = Annotated[list[str] | None, typer.Option("--dataset", help="As for collect; several may be given.", show_default=False)]
+Datasets = Annotated[
+    list[str] | None, typer.Option("--dataset", help="As for collect; several may be given.", show_default=False)
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -129,8 +154,12 @@ def decoder(trace: Trace, tokenizer: str | None) -> Callable[[list[int]], list[s
         found = AutoTokenizer.from_pretrained(str(source), local_files_only=True)
     except (OSError, ValueError):
         if tokenizer:
-            raise ValueError(f"--tokenizer {tokenizer!r}: no tokenizer in that folder or in the cache of models") from None
-        note(f"The tokenizer of {source} is not on this machine: token numbers instead of text (--tokenizer names one).")
+            raise ValueError(
+                f"--tokenizer {tokenizer!r}: no tokenizer in that folder or in the cache of models"
+            ) from None
+        note(
+            f"The tokenizer of {source} is not on this machine: token numbers instead of text (--tokenizer names one)."
+        )
         return None
 
     def text(token: int) -> str:
@@ -151,5 +180,7 @@ def load_cost(draft_cost: float | None, file: Path | None) -> CostModel:
     if file is not None:
         return CostModel.load(file)
     if draft_cost is None:
-        note(f"Assuming a draft step of {DEFAULT_DRAFT_COST} target steps (--draft-cost, or --cost from `oracle calibrate`).")
+        note(
+            f"Assuming a draft step of {DEFAULT_DRAFT_COST} target steps (--draft-cost, or --cost from `oracle calibrate`)."
+        )
     return CostModel(draft=DEFAULT_DRAFT_COST if draft_cost is None else draft_cost)

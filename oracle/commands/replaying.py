@@ -38,7 +38,9 @@ def simulate(
     results = [replay(loaded, text, prices) for text in policy or opt.DEFAULT_POLICIES]
     show_results(results, opt.describe(loaded), as_json)
     for result in results:
-        if outside := prices.outside_range(result.drafted, loaded.context[loaded.offsets[result.prompt] + result.position]):
+        if outside := prices.outside_range(
+            result.drafted, loaded.context[loaded.offsets[result.prompt] + result.position]
+        ):
             opt.note(f"Warning: {result.policy}: {outside}; prices there are extrapolated.")
 
 

@@ -11,7 +11,9 @@ from oracle.commands import options as opt
 from oracle.commands.tables import number_text, show_json, show_table
 
 SINGLE = ("heatmap",)  # pictures of one prompt's text
-Tokenizer = Annotated[str | None, typer.Option("--tokenizer", help="Where to find the tokenizer; default: the trace's target.")]
+Tokenizer = Annotated[
+    str | None, typer.Option("--tokenizer", help="Where to find the tokenizer; default: the trace's target.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -67,7 +69,9 @@ def _show_fits(name: str, runs: int, censored: int, fits, tests) -> None:
     show_table(title, columns, rows)
     for each in fits:
         if each.status != "ok" or each.note:
-            opt.note(f"  {each.family}: {'; '.join(text for text in (each.status, each.note) if text != 'ok' and text)}")
+            opt.note(
+                f"  {each.family}: {'; '.join(text for text in (each.status, each.note) if text != 'ok' and text)}"
+            )
     meanings: dict[tuple[str, str], list[str]] = {}
     for each in fits:
         for key, meaning in each.meanings.items():
@@ -112,9 +116,12 @@ def _show_statistics(name: str, found) -> None:
     rows = []
     for label, pick in _STATISTICS:
         rows.append([label, _interval(pick(whole)), *([_interval(pick(some))] if some else [])])
-    show_table(f"{name}: {whole.accepted.iterations:,} oracle iterations of {whole.accepted.prompts} prompts", columns, rows)
+    show_table(
+        f"{name}: {whole.accepted.iterations:,} oracle iterations of {whole.accepted.prompts} prompts", columns, rows
+    )
     signal_rows = [
-        [each.signal, _interval(each.auc), _interval(each.calibration_error), _interval(each.brier)] for each in found.signals
+        [each.signal, _interval(each.auc), _interval(each.calibration_error), _interval(each.brier)]
+        for each in found.signals
     ]
     show_table(
         f"Signals as predictors of acceptance, {found.signals[0].positions}",
@@ -152,8 +159,12 @@ def _interval(value) -> str:
 
 
 def plot(
-    words: Annotated[list[str], typer.Argument(metavar="[TRACE]... KIND", help="Trace folders (default: the sample), then the kind.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File: .png, .svg or .pdf; default: KIND.png.")] = None,
+    words: Annotated[
+        list[str], typer.Argument(metavar="[TRACE]... KIND", help="Trace folders (default: the sample), then the kind.")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File: .png, .svg or .pdf; default: KIND.png.")
+    ] = None,
     policy: opt.Policies = None,
     prompt: Annotated[int, typer.Option(help="Number of the prompt, for iterations and heatmap.")] = 0,
     tokenizer: Tokenizer = None,
@@ -198,7 +209,9 @@ def _draw(traces, kind: str, policies, prompt: int, tokenizer: str | None):
 def report(
     traces: opt.Traces = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
-    runs: Annotated[Path | None, typer.Option("--runs", help="Runs that `oracle measure` recorded, for one trace.")] = None,
+    runs: Annotated[
+        Path | None, typer.Option("--runs", help="Runs that `oracle measure` recorded, for one trace.")
+    ] = None,
     policy: opt.Policies = None,
     draft_cost: opt.DraftCost = None,
     cost: opt.CostFile = None,

@@ -17,11 +17,21 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
+    table = Table(
+        title=Text(title),
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=0,
+    )
     for number, column in enumerate(columns):
         # Text objects, because names of files and models may hold what rich would read as markup.
         first = number == 0
-        table.add_column(Text(column), justify="left" if first else "right", overflow="fold", no_wrap=not first or len(columns) > 3)
+        table.add_column(
+            Text(column), justify="left" if first else "right", overflow="fold", no_wrap=not first or len(columns) > 3
+        )
     for row in rows:
         table.add_row(*[Text(cell if isinstance(cell, str) else number_text(cell)) for cell in row])
     Console().print(table)

@@ -33,9 +33,18 @@ def register(app: typer.Typer) -> None:
 
 def validate(
     runs: Annotated[list[Path] | None, typer.Option("--runs", help="Runs that `oracle measure` recorded.")] = None,
-    trace: Annotated[list[Path] | None, typer.Option("--trace", help="The trace of the same prompts, one for each --runs.")] = None,
-    cost: Annotated[Path | None, typer.Option("--cost", help="Cost model; default: for each of the runs one fitted on its own constant policies.")] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder for traces, runs and cost where a pair is given.")] = Path("runs/validation"),
+    trace: Annotated[
+        list[Path] | None, typer.Option("--trace", help="The trace of the same prompts, one for each --runs.")
+    ] = None,
+    cost: Annotated[
+        Path | None,
+        typer.Option(
+            "--cost", help="Cost model; default: for each of the runs one fitted on its own constant policies."
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder for traces, runs and cost where a pair is given.")] = Path(
+        "runs/validation"
+    ),
     pair: opt.PairName = None,
     target: opt.Target = None,
     draft: opt.Draft = None,
@@ -68,11 +77,19 @@ def validate(
 
     if runs or trace:
         if len(runs or ()) != len(trace or ()):
-            raise ValueError(f"{len(runs or ())} --runs and {len(trace or ())} --trace: give one trace for each of the runs")
+            raise ValueError(
+                f"{len(runs or ())} --runs and {len(trace or ())} --trace: give one trace for each of the runs"
+            )
         pairs = list(zip(trace, runs, strict=True))
     else:
         loaded = opt.load_pair(pair, target, draft, dtype, device, draft_device, threads)
-        settings = {"max_new_tokens": max_new_tokens, "chat": chat, "resume": resume, "force": force, "progress": progress}
+        settings = {
+            "max_new_tokens": max_new_tokens,
+            "chat": chat,
+            "resume": resume,
+            "force": force,
+            "progress": progress,
+        }
         pairs = [
             _collect_and_measure(loaded, name, limit, seed, policy or DEFAULT_VALIDATED, repeats, out, settings)
             for name in dataset or ("demo-code", "demo-text")
@@ -156,9 +173,16 @@ def show_validation(validation: Validation, as_json: bool) -> None:
         ]
         for row in validation.rows
     ]
-    show_table("Decoding speedup, simulated and measured", ["policy", "data", "same\niter.", "simulated [95 %]", "measured [95 %]", "error"], rows)
+    show_table(
+        "Decoding speedup, simulated and measured",
+        ["policy", "data", "same\niter.", "simulated [95 %]", "measured [95 %]", "error"],
+        rows,
+    )
     names = list(validation.rows[0].parts)
-    split = [[policy_text(row.policy), row.dataset, *(f"{row.parts[name]:+.1%}" for name in names)] for row in validation.rows]
+    split = [
+        [policy_text(row.policy), row.dataset, *(f"{row.parts[name]:+.1%}" for name in names)]
+        for row in validation.rows
+    ]
     show_table("Where the error comes from (the parts add up)", ["policy", "data", *names], split)
     show_divergences(validation)
     for row in validation.rows:
@@ -170,8 +194,12 @@ def show_validation(validation: Validation, as_json: bool) -> None:
     if len(errors):
         typer.echo(f"Error of the speedups: median {np.median(errors):.1%}, worst {errors.max():.1%}.")
     if spreads:
-        typer.echo(f"Between repeats a measured speedup varies by {np.median(spreads):.1%} (standard deviation, median).")
-    typer.echo("Within the budget." if validation.passed else "Not within the budget:\n  " + "\n  ".join(validation.failures))
+        typer.echo(
+            f"Between repeats a measured speedup varies by {np.median(spreads):.1%} (standard deviation, median)."
+        )
+    typer.echo(
+        "Within the budget." if validation.passed else "Not within the budget:\n  " + "\n  ".join(validation.failures)
+    )
 
 
 def show_divergences(validation: Validation) -> None:

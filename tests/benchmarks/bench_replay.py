@@ -28,7 +28,9 @@ def walk(trace: Trace, policy: Policy) -> list[tuple[int, int, int]]:
     confidence, tail = trace.confidence.tolist(), over.confidence.tolist()
     tail_tokens, starts, rows = over.tokens.tolist(), over.offsets.tolist(), trace.overrun_of.tolist()
     found = []
-    for start, end, limit in zip(trace.offsets[:-1].tolist(), trace.offsets[1:].tolist(), trace.max_new_tokens.tolist(), strict=True):
+    for start, end, limit in zip(
+        trace.offsets[:-1].tolist(), trace.offsets[1:].tolist(), trace.max_new_tokens.tolist(), strict=True
+    ):
         state, at = policy.start(), start
         while at < end:
             budget = min(policy.budget(state), limit - (at - start) - 1)
@@ -74,8 +76,12 @@ def main() -> None:
         slow = seconds(lambda policy=policy: walk(trace, policy), repeats=1)
         assert [(int(a), int(d)) for a, d in zip(at, drafted, strict=True)] == [row[:2] for row in walk(trace, policy)]
         fast = seconds(lambda policy=policy: replay(trace, policy))
-        print(f"{text:34} {fast:.3f} s, {slow / fast:.0f} times faster than the walk; {len(at) / fast:,.0f} iterations/s")
-    sweep = seconds(lambda: [replay(trace, parse(f"dynamic:threshold={value:.3f}")) for value in np.linspace(0.01, 0.99, 100)], 1)
+        print(
+            f"{text:34} {fast:.3f} s, {slow / fast:.0f} times faster than the walk; {len(at) / fast:,.0f} iterations/s"
+        )
+    sweep = seconds(
+        lambda: [replay(trace, parse(f"dynamic:threshold={value:.3f}")) for value in np.linspace(0.01, 0.99, 100)], 1
+    )
     print(f"100 thresholds: {sweep:.1f} s")
     few = synthetic(200)
     roc = seconds(lambda: replay(few, parse("roc")))
@@ -96,7 +102,9 @@ def _memory(trace: Trace) -> None:
             "import sys; from oracle.trace import Trace; t = Trace.load(sys.argv[1]); peak = open('/proc/self/status').read();"
             "print(t.tokens, int(peak.split('VmHWM:')[1].split()[0]) // 1024)"
         )
-        tokens, peak = subprocess.run([sys.executable, "-c", code, folder], check=True, capture_output=True, text=True).stdout.split()
+        tokens, peak = subprocess.run(
+            [sys.executable, "-c", code, folder], check=True, capture_output=True, text=True
+        ).stdout.split()
     print(f"loading {int(tokens):,} tokens from disk: {peak} MB at its peak")
 
 
