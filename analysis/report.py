@@ -24,13 +24,12 @@ from analysis.report_sections import (
 )
 from analysis.report_study import Source, Study, study, unique_names
 from analysis.report_viewer import prompt_data, viewer
+from analysis.simulate import USUAL
 
-__all__ = ["POLICIES", "Source", "report"]
-
-POLICIES = ("constant:tokens=5", "heuristic", "dynamic", "oracle:detect", "oracle:clairvoyant", "oracle:optimal")
+__all__ = ["Source", "report"]
 
 
-def report(sources: Sequence[Source], out: str | Path, *, policies: Sequence[str] = POLICIES) -> Path:
+def report(sources: Sequence[Source], out: str | Path, *, policies: Sequence[str] = USUAL) -> Path:
     """Write the report of ``sources`` to the file ``out`` and return its path.
 
     ``policies`` are simulated on every trace and shown in the tables and in the view of single prompts; one that needs
@@ -40,7 +39,7 @@ def report(sources: Sequence[Source], out: str | Path, *, policies: Sequence[str
     if not sources:
         raise ValueError("a report needs at least one trace")
     if not policies:
-        raise ValueError(f"a report needs at least one policy; the usual ones are {', '.join(POLICIES)}")
+        raise ValueError(f"a report needs at least one policy; the usual ones are {', '.join(USUAL)}")
     out = Path(out)
     _write(out, "")  # an unwritable place must not cost the work
     names = unique_names(sources)

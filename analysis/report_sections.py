@@ -15,7 +15,7 @@ from analysis.published import (
     published_for,
 )
 from analysis.report_markup import Markup, escape, join, number, percent, range_words, table, tag, with_interval
-from analysis.report_study import Study, data_set
+from analysis.report_study import Study
 from analysis.report_words import GLOSSARY
 from analysis.simulate import simulate
 from oracle.trace import Trace
@@ -85,7 +85,7 @@ def _facts(study: Study) -> dict[str, str]:
         "Target": _model(meta.get("target")),
         "Draft": _model(meta.get("draft")),
         "Data set": ", ".join(
-            [data_set(trace), *(f"{key} {value}" for key, value in origin.items() if value is not None)]
+            [trace.dataset, *(f"{key} {value}" for key, value in origin.items() if value is not None)]
         ),
         "Prompts": f"{trace.prompts:,}",
         "Skipped prompts": f"{len(meta.get('skipped') or ()):,}",
@@ -258,7 +258,7 @@ def published(studies: Sequence[Study]) -> Markup:
         "Oracle (detect)",
     )
     rows = [_own_row(study) for study in studies]
-    known = [published_for(study.name) or published_for(data_set(study.trace)) for study in studies]
+    known = [published_for(study.name) or published_for(study.trace.dataset) for study in studies]
     # Without a data set in common, all of them are shown: the reader chooses.
     shown = [each for each in dict.fromkeys(each.data for each in known if each)] or list(ORACLE_ANALYSIS)
     rows += [_published_row(ORACLE_ANALYSIS[name]) for name in shown]

@@ -161,15 +161,9 @@ def oracle_gap(swept: Sweep, oracle: SimulationResult) -> Gap:
     )
 
 
-def data_set(trace: Trace) -> str:
-    """Name of the data set that a trace was collected on."""
-    source = trace.meta.get("prompts") or {}
-    return str(source.get("name") or source.get("dataset") or "prompts")
-
-
 def unique_names(sources: Sequence[Source]) -> list[str]:
     """A name for each source; equal ones are numbered."""
-    names = [source.name or data_set(source.trace) for source in sources]
+    names = [source.name or source.trace.dataset for source in sources]
     unique = []
     for number, name in enumerate(names):
         again = names.count(name) > 1

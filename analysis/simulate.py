@@ -18,6 +18,8 @@ from analysis.oracles import ORACLES
 from analysis.policies import POLICIES, Plain, Policy, Signals, parse
 from oracle.trace import Trace, chain, next_true
 
+# What is compared where no policy is named.
+USUAL = ("constant:tokens=5", "heuristic", "dynamic", "oracle:detect", "oracle:clairvoyant", "oracle:optimal")
 _UNBOUNDED = np.iinfo(np.int64).max // 4
 
 

@@ -132,7 +132,7 @@ def validate(
             raise ValueError(f"policy {policy!r}: the cost model was fitted on it, so it cannot be validated with it")
     if not chosen:
         raise ValueError(f"nothing to validate: the cost model was fitted on every policy that ran ({', '.join(ran)})")
-    name = dataset or str(runs.meta.get("prompts", {}).get("dataset", "given in memory"))
+    name = dataset or trace.dataset
     rows = tuple(_row(trace, runs, cost, policy, name) for policy in chosen)
     return Validation(rows, budget or Budget())
 

@@ -122,6 +122,11 @@ class Trace:
         return _from_columns(_to_table(records).column, meta, "records")
 
     @property
+    def dataset(self) -> str:
+        """Name of the data set that the prompts are from, as it was given."""
+        return str((self.meta.get("prompts") or {}).get("dataset") or "prompts")
+
+    @property
     def prompts(self) -> int:
         return len(self.ids)
 

@@ -248,9 +248,9 @@ def test_large_traces_show_a_selection_and_say_so(tmp_path, undrawn):
 
 
 def test_names_come_from_the_data_set():
-    one = trace(pattern("+-"), prompts={"dataset": "org/set", "name": "set"})
+    one = trace(pattern("+-"), prompts={"dataset": "org/set"})
     assert unique_names([Source(one), Source(trace(pattern("+"))), Source(one, name="mine")]) == [
-        "set",
+        "org/set",
         "prompts",
         "mine",
     ]

@@ -23,7 +23,7 @@ def demo(
     """Collect with the embedded pair, simulate, plot: the whole path in under two minutes."""
     import oracle
     from analysis.plots import panel, save
-    from analysis.simulate import simulate
+    from analysis.simulate import USUAL, simulate
 
     pair = opt.load_pair("demo", None, None, "auto", None, None)
     prices = opt.load_cost(None, None)
@@ -34,9 +34,7 @@ def demo(
         summary = oracle.collect(pair, prompts, out / name, force=True, progress=True)
         show_summary(summary, out / name)
         traces[name] = oracle.Trace.load(out / name)
-        show_results(
-            [simulate(traces[name], text, prices) for text in opt.DEFAULT_POLICIES], opt.describe(traces[name])
-        )
+        show_results([simulate(traces[name], text, prices) for text in USUAL], opt.describe(traces[name]))
     picture = out / "histogram.png"
     save(panel(traces, "histogram"), picture)
     typer.echo(f"Picture: {picture}")

@@ -14,14 +14,6 @@ if TYPE_CHECKING:
     from oracle.runs import Runs
     from oracle.trace import Trace
 
-DEFAULT_POLICIES = (
-    "constant:tokens=5",
-    "heuristic",
-    "dynamic",
-    "oracle:detect",
-    "oracle:clairvoyant",
-    "oracle:optimal",
-)
 DEFAULT_DRAFT_COST = 0.1
 
 PairName = Annotated[
@@ -119,7 +111,7 @@ def load_trace(path: Path | None) -> Trace:
 def load_traces(paths: list[Path] | None) -> dict[str, Trace]:
     """Traces by the name of their data set, or by folder where two have the same; the sample where none is given."""
     traces = [load_trace(path) for path in paths or [None]]
-    names = [dataset_name(trace) for trace in traces]
+    names = [trace.dataset for trace in traces]
     if len(set(names)) < len(names):
         names = [str(path) for path in paths or ()]
     if len(set(names)) < len(names):
@@ -137,11 +129,7 @@ def describe(trace: Trace) -> str:
     """One line: which models, which data, how much."""
     models = (str(trace.meta.get(role, {}).get("model", "?")).rstrip("/") for role in ("target", "draft"))
     names = " + ".join("/".join(model.split("/")[-2:]) for model in models)
-    return f"{names}; {dataset_name(trace)}; {trace.prompts} prompts, {trace.tokens:,} tokens"
-
-
-def dataset_name(trace: Trace) -> str:
-    return str(trace.meta.get("prompts", {}).get("dataset", "prompts"))
+    return f"{names}; {trace.dataset}; {trace.prompts} prompts, {trace.tokens:,} tokens"
 
 
 def decoder(trace: Trace, tokenizer: str | None) -> Callable[[list[int]], list[str]] | None:

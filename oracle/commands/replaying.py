@@ -31,11 +31,12 @@ def simulate(
     Policies: none, constant, heuristic, heuristic_transient, dynamic, roc, oracle:detect, oracle:clairvoyant,
     oracle:optimal.  Keys: tokens, threshold.  Example: --policy dynamic:threshold=0.4,tokens=20
     """
+    from analysis.simulate import USUAL
     from analysis.simulate import simulate as replay
 
     loaded = opt.load_trace(trace)
     prices = opt.load_cost(draft_cost, cost)
-    results = [replay(loaded, text, prices) for text in policy or opt.DEFAULT_POLICIES]
+    results = [replay(loaded, text, prices) for text in policy or USUAL]
     show_results(results, opt.describe(loaded), as_json)
     for result in results:
         if outside := prices.outside_range(

@@ -175,13 +175,14 @@ def plot(
     """
     from analysis.figures import save
     from analysis.plots import PANELS
+    from analysis.simulate import USUAL
 
     kinds = [*PANELS, "variance", *SINGLE]
     *paths, kind = words
     if kind not in kinds:
         raise ValueError(f"{kind!r} is no kind of plot; the last word must be one of {', '.join(kinds)}")
     traces = opt.load_traces([Path(path) for path in paths])
-    figure = _draw(traces, kind, policy or opt.DEFAULT_POLICIES[:3], prompt, tokenizer)
+    figure = _draw(traces, kind, policy or USUAL[:3], prompt, tokenizer)
     written = save(figure, output or Path(f"{kind}.png"))
     typer.echo(f"Picture: {written}")
 
@@ -220,6 +221,7 @@ def report(
     """Write one self-contained page: what was collected, the verdict, figures, tables, and single prompts to look into."""
     from analysis.report import Source
     from analysis.report import report as write_report
+    from analysis.simulate import USUAL
 
     prices = opt.load_cost(draft_cost, cost)
     loaded = opt.load_traces(traces)
@@ -227,4 +229,4 @@ def report(
         raise ValueError(f"--runs belongs to one trace, {len(loaded)} are given; write a report for each")
     measured = opt.load_runs(runs) if runs is not None else None
     sources = [Source(trace, name, prices, measured, opt.decoder(trace, tokenizer)) for name, trace in loaded.items()]
-    typer.echo(f"Page: {write_report(sources, output, policies=policy or opt.DEFAULT_POLICIES)}")
+    typer.echo(f"Page: {write_report(sources, output, policies=policy or USUAL)}")
