@@ -17,7 +17,7 @@ import numpy as np
 
 
 class Signals(NamedTuple):
-    """What a drafter knows of drafted tokens, one array entry a token, in whatever order the caller has them."""
+    """What a drafter knows of drafted tokens, one array entry a token."""
 
     confidence: np.ndarray  # float32, probability of the selected token
     entropy: np.ndarray  # float32, nats
@@ -40,7 +40,11 @@ class Policy:
         return 0
 
     def stop(self, signals: Signals, state: Any) -> np.ndarray | None:
-        """Where drafting stops *after* a token with these signals, bool like the signals; None: never."""
+        """Where drafting stops *after* a token with these signals, bool like the signals; None: never.
+
+        The tokens are those of one draft so far, in order, where ``reads_signals``.  Otherwise they are any tokens in
+        any order, and each entry of the answer may depend on its own token only.
+        """
         return None
 
     def update(self, state: Any, drafted: int, accepted: int, signals: Signals | None) -> Any:
@@ -49,7 +53,7 @@ class Policy:
 
     has_memory = False  # does any outcome change what is drafted later?
     carries_over = False  # does the state live on from one prompt to the next?
-    reads_signals = False  # does `update` need the signals, and may `stop` change with the state?
+    reads_signals = False  # does `update` need the signals, or does `stop` read the state or earlier tokens of a draft?
 
     def __str__(self) -> str:
         name = next(key for key, kind in POLICIES.items() if kind is type(self))
@@ -183,6 +187,8 @@ def roc_threshold(confidence: np.ndarray, matched: np.ndarray) -> float:
 def parse(text: str) -> Policy:
     """The policy that ``text`` names.  Raises ValueError with the legal names or keys."""
     name, _, rest = str(text).strip().partition(":")
+    if name == "oracle":
+        raise ValueError(f"{text!r} exists in simulation only: nobody can run an oracle; legal: {', '.join(POLICIES)}")
     if name not in POLICIES:
         raise ValueError(f"unknown policy {name!r}{_suggest(name, POLICIES)}; legal: {', '.join(POLICIES)}")
     kind = POLICIES[name]

@@ -7,6 +7,7 @@ the library calls on it, and the target's forward pass, are watched from outside
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 
 from oracle.decoding import greedy_config, neutral
-from oracle.pairs import Pair, rows
+from oracle.pairs import Pair, unequal_rows
 from oracle.runs import ITERATION_COLUMNS
 from oracle.timing import Clock
 
@@ -59,7 +60,7 @@ def assisted(pair: Pair, prompt: np.ndarray, settings: Settings, *, max_new_toke
         config.num_assistant_tokens = settings.tokens
         config.num_assistant_tokens_schedule = settings.schedule
         config.assistant_confidence_threshold = float(settings.threshold)
-        with _watched_generator(pair.target, watch), _watched_forward(pair.target, watch):
+        with _watched_generator(pair.target, watch), _watched_forward(pair.target, watch), _own_advice_unheard():
             text, start, end = _call(pair, prompt, max_new_tokens, clock, pair.draft)
         after = config.num_assistant_tokens
     observed = _assisted_rows(watch.rounds, text, start, end, after)
@@ -82,12 +83,8 @@ def check_settings(pair: Pair, settings: Settings) -> None:
             f"schedule {settings.schedule!r} is not one that the library knows (it would take it for constant); "
             f"legal: {', '.join(SCHEDULES)}; `dynamic` is constant with a threshold above 0"
         )
-    if rows(pair.target) != rows(pair.draft):
-        raise ValueError(
-            f"the target has {rows(pair.target)} embedding rows and the draft {rows(pair.draft)}: the library takes "
-            "them for different tokenizers and would draft on another path; shrink the larger model with "
-            f"resize_token_embeddings({min(rows(pair.target), rows(pair.draft))}) to measure this pair"
-        )
+    if problem := unequal_rows(pair):
+        raise ValueError(problem)
 
 
 def _call(
@@ -161,6 +158,21 @@ def _watched_generator(target: torch.nn.Module, watch: _Watch) -> Iterator[None]
         yield
     finally:
         del target._get_candidate_generator
+
+
+@contextlib.contextmanager
+def _own_advice_unheard() -> Iterator[None]:
+    """Keep back what the library logs about its own call of the draft's `generate`: its user can do nothing about it."""
+    logger = logging.getLogger("transformers.generation.utils")
+
+    def others(record: logging.LogRecord) -> bool:
+        return "Passing `generation_config` together with" not in record.getMessage()
+
+    logger.addFilter(others)
+    try:
+        yield
+    finally:
+        logger.removeFilter(others)
 
 
 @contextlib.contextmanager

@@ -70,10 +70,10 @@ def propose(
     while len(drafted) < limit:
         values = distribution(draft.read(text + drafted, keep=1)[0])
         drafted.append(int(values["tokens"]))
-        now = Signals(*(values[name].cpu().numpy().reshape(1) for name in Signals._fields))  # float32 [1] each
+        now = (values[name].cpu().numpy().reshape(1) for name in Signals._fields)  # float32 [1] each
         seen = Signals(*(np.append(*both) for both in zip(seen, now, strict=True)))
-        stops = policy.stop(now, state)
-        if drafted[-1] in stop or (stops is not None and stops[0]):
+        stops = policy.stop(seen, state)
+        if drafted[-1] in stop or (stops is not None and stops[-1]):
             break
     return drafted, seen
 

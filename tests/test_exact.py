@@ -1,12 +1,13 @@
 """Replay equals transformers' own assisted generation, iteration by iteration, in float32."""
 
+import dataclasses
 import itertools
 
 import numpy as np
 import pytest
 from models import set_eos, tiny_pair
 
-from analysis.policies import parse
+from analysis.policies import Policy, parse
 from analysis.simulate import replay
 from oracle.arms import has_scikit_learn, settings_of
 from oracle.collect import collect
@@ -184,10 +185,26 @@ def test_a_fixed_threshold_is_fixed_whether_or_not_scikit_learn_is_there(tmp_pat
     assert set(seen.iterations["threshold"]) == {0.4}
 
 
-@pytest.mark.parametrize("policy", ["constant:tokens=3", "dynamic:threshold=0.4", "heuristic:tokens=5", "roc"])
-def test_our_own_loop_equals_the_library(tiny, policy):
+@dataclasses.dataclass(frozen=True)
+class Survival(Policy):
+    """Stop once the whole draft is likely enough to be wrong somewhere: reads every token of the draft so far."""
+
+    reads_signals = True
+
+    def budget(self, state):
+        return 20
+
+    def stop(self, signals, state):
+        return np.cumprod(signals.confidence.astype(np.float64)) < 0.2
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [*map(parse, ("constant:tokens=3", "dynamic:threshold=0.4", "heuristic:tokens=5", "roc")), Survival()],
+    ids=repr,
+)
+def test_our_own_loop_equals_the_replay_and_so_the_library(tiny, rule):
     pair, trace = tiny
-    rule = parse(policy)
     rows, texts, state = [], [], rule.start()
     for number in range(trace.prompts):
         state = state if rule.carries_over else rule.start()
@@ -195,7 +212,7 @@ def test_our_own_loop_equals_the_library(tiny, policy):
         seen, state = draft_and_verify(pair, prompt_of(trace, number), rule, state, max_new_tokens=limit, clock=Clock())
         rows += [(number, *row) for row in zip(*(seen.iterations[name].tolist() for name in COLUMNS), strict=True)]
         texts.append(seen.tokens.tolist())
-    assert rows == replayed(trace, rule)  # which equals the library, see above
+    assert rows == replayed(trace, rule)  # which equals the library, where it has the policy: see above
     assert texts == texts_of(trace)
 
 
