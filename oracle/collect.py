@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 BATCH_SIZES = {"cpu": 16}  # by kind of device, where none is asked for
 _OTHER_BATCH_SIZE = 32
+REFERENCES = ("plain", "assisted")  # how the text comes about: see ``oracle.record``
 _PACKAGES = ("torch", "transformers", "numpy", "pyarrow")
 # What decides the contents of the parts, so that resuming with anything else would mix two traces.
 _BINDING = (
@@ -71,6 +72,7 @@ def collect(
     max_overrun: int = 32,
     batch_size: int | None = None,
     chat: bool = False,
+    reference: str = "plain",
     resume: bool = False,
     force: bool = False,
     progress: bool = False,
@@ -78,7 +80,8 @@ def collect(
     """Record the oracle of a pair on prompts as a trace in the directory ``out``, one part a batch of prompts.
 
     ``prompts`` are strings, sequences of token ids or what ``load_prompts`` gives; ``chat`` puts texts into the
-    tokenizer's chat template.  ``resume`` goes on after the finished parts of an earlier run with the same settings, or
+    tokenizer's chat template.  ``reference`` says whose text it is: "plain" greedy decoding of the target, or that of an
+    "assisted" run with a constant lookahead of 5 (in half precision the two may part).  ``resume`` goes on after the finished parts of an earlier run with the same settings, or
     begins; ``force`` replaces a trace that is there.  ``progress`` shows a bar on stderr where that is a terminal.
 
     Raises ValueError for arguments that make no sense, RuntimeError for a run that failed (finished parts are kept).
@@ -90,13 +93,17 @@ def collect(
         least = 0 if name == "max_overrun" else 1
         if not isinstance(value, int) or value < least:
             raise ValueError(f"{name} is {value!r}; it must be a whole number from {least} on")
+    if reference not in REFERENCES:
+        raise ValueError(f"reference is {reference!r}; legal: {', '.join(REFERENCES)}")
     check_pair(pair)
     encoded, skipped = encode(pair, prompts, max_new_tokens, chat)
     if not encoded:
         first = f" ({len(skipped)} left out, the first one for: {skipped[0]['reason']})" if skipped else ""
         raise ValueError(f"there is no prompt to collect{first}")
     source = getattr(prompts, "source", {"dataset": "given in memory"})
-    meta = settings | {"chat": chat, "prompts": source, "skipped": skipped} | _facts(pair, encoded)
+    meta = (
+        settings | {"chat": chat, "reference": reference, "prompts": source, "skipped": skipped} | _facts(pair, encoded)
+    )
     out = Path(out)
     with _disk_errors(out):
         done = _open(out, meta, resume, force)
@@ -141,7 +148,7 @@ def _run(pair: Pair, encoded: Sequence[Encoded], out: Path, done: int, meta: dic
         for start in starts:
             batch = encoded[start : start + size]
             with _memory_errors(size):
-                records = record_batch(pair, batch, meta["max_overrun"], together)
+                records = record_batch(pair, batch, meta["max_overrun"], together, meta["reference"])
             with _disk_errors(out):
                 write_part(out, start // size, records)
             tokens += sum(len(record.target_tokens) for record in records)
@@ -163,7 +170,6 @@ def _facts(pair: Pair, encoded: Sequence[Encoded]) -> dict[str, Any]:
         "prompts_sha256": digest(encoded),
         "eos_token_ids": list(eos_token_ids(pair)),
         "decoding": "greedy",
-        "reference": "plain",
         "versions": {name: importlib.metadata.version(name) for name in _PACKAGES},
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }

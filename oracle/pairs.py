@@ -130,6 +130,18 @@ def rows(model: PreTrainedModel) -> int:
     return int(model.config.get_text_config().vocab_size)
 
 
+def unequal_rows(pair: Pair) -> str | None:
+    """Why the library will not run this pair as it is, where one model has more embedding rows than the other."""
+    target, draft = rows(pair.target), rows(pair.draft)
+    if target == draft:
+        return None
+    return (
+        f"the target has {target} embedding rows and the draft {draft}: the library takes them for different tokenizers "
+        "and would draft on another path; shrink the larger model once with "
+        f"resize_token_embeddings({min(target, draft)}) and save_pretrained, then give that folder"
+    )
+
+
 def shared_rows(pair: Pair) -> int:
     """Ids that both models know: 0 .. shared_rows - 1.
 

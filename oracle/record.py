@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -10,8 +10,9 @@ from transformers import DynamicCache, PreTrainedModel
 
 from oracle.decoding import eos_token_ids
 from oracle.encode import Encoded
+from oracle.generate import Settings, assisted
 from oracle.overruns import Branch, Context, overruns_apart, overruns_together
-from oracle.pairs import Pair, shared_rows
+from oracle.pairs import Pair, rows, shared_rows
 from oracle.passes import (
     MOST_LOGITS,
     Columns,
@@ -24,25 +25,28 @@ from oracle.passes import (
     right_padded,
     speak,
 )
+from oracle.timing import Clock
 from oracle.trace import SIGNALS, Record
 
 _NOTHING = {"tokens": np.zeros(0, np.int32)} | {name: np.zeros(0, np.float32) for name in SIGNALS}
 
 
 @torch.inference_mode()
-def record_batch(pair: Pair, batch: Sequence[Encoded], max_overrun: int, together: bool) -> list[Record]:
+def record_batch(
+    pair: Pair, batch: Sequence[Encoded], max_overrun: int, together: bool, reference: str = "plain"
+) -> list[Record]:
     """One Record a prompt, in order.  Call it inside ``decoding.neutral(pair)``.
 
-    ``together`` lets all overruns of the batch advance on one cache (if ``overruns.can_share``), else each is computed
+    ``reference`` is one of ``REFERENCES``: where the text comes from.  ``together`` lets all overruns of the batch advance on one cache (if ``overruns.can_share``), else each is computed
     from its own prefix.  Raises RuntimeError where a model's logits are not numbers.
     """
     stop, vocabulary = eos_token_ids(pair), shared_rows(pair)
     prompts = [item.tokens for item in batch]
     limits = [item.max_new_tokens for item in batch]
-    spoken = speak(pair.target, prompts, limits, stop, lambda logits: best(logits[..., :vocabulary]))
+    spoken = REFERENCES[reference](pair, prompts, limits, stop, vocabulary)
     _expect_numbers(spoken, "lead", "target")
     texts = [columns["tokens"] for columns in spoken]
-    choices, context = listen(pair.draft, prompts, texts, vocabulary)
+    choices, context = listen(pair.draft, prompts, texts, lambda logits: distribution(logits[..., :vocabulary]))
     _expect_numbers(choices, "confidence", "draft")
     branches = [
         branch
@@ -62,15 +66,45 @@ def record_batch(pair: Pair, batch: Sequence[Encoded], max_overrun: int, togethe
     return [_record(*each, stop) for each in zip(batch, spoken, choices, after, strict=True)]
 
 
+def spoken_plainly(
+    pair: Pair, prompts: Sequence[np.ndarray], limits: Sequence[int], stop: Sequence[int], vocabulary: int
+) -> list[Columns]:
+    """The target's greedy texts, token by token, and its lead at each of them."""
+    return speak(pair.target, prompts, limits, stop, lambda logits: best(logits[..., :vocabulary]))
+
+
+def spoken_assisted(
+    pair: Pair, prompts: Sequence[np.ndarray], limits: Sequence[int], stop: Sequence[int], vocabulary: int
+) -> list[Columns]:
+    """The texts of the library's assisted generation, prompt by prompt, and the target's lead at each token.
+
+    In half precision a pass over several tokens rounds differently from a pass over one, so near-ties may turn: the
+    text of a run with a draft is recorded from such a run.  Raises ValueError for a pair that the library refuses.
+    """
+    texts = [
+        assisted(pair, prompt, ASSISTED, max_new_tokens=limit, clock=Clock()).tokens
+        for prompt, limit in zip(prompts, limits, strict=True)
+    ]
+    heard, _ = listen(pair.target, prompts, texts, lambda logits: best(logits[..., :vocabulary]))
+    return [{"tokens": text, "lead": columns["lead"]} for text, columns in zip(texts, heard, strict=True)]
+
+
+ASSISTED = Settings(tokens=5)
+REFERENCES = {"plain": spoken_plainly, "assisted": spoken_assisted}
+
+
 def listen(
-    model: PreTrainedModel, prompts: Sequence[np.ndarray], texts: Sequence[np.ndarray], vocabulary: int
+    model: PreTrainedModel,
+    prompts: Sequence[np.ndarray],
+    texts: Sequence[np.ndarray],
+    score: Callable[[torch.Tensor], dict[str, torch.Tensor]],
 ) -> tuple[list[Columns], Context]:
-    """The draft's distribution at every position of every text, given the prompt and the text before it.
+    """What ``score`` reads from a model's logits [..., V] at every position of every text, given what comes before it.
 
     Prompts end and texts begin in the same column, so that one range of columns holds every position that is asked for;
     it is walked in pieces, because the logits of a whole batch over a large vocabulary do not fit into memory.
     """
-    device = device_of(model)
+    device, vocabulary = device_of(model), rows(model)
     longest = max(len(text) for text in texts)
     head, tail = left_padded(prompts, device), right_padded([text[:-1] for text in texts], longest - 1, device)
     ids, mask = (torch.cat(halves, dim=1) for halves in zip(head, tail, strict=True))
@@ -83,7 +117,7 @@ def listen(
         last = min(first + width, longest)
         columns = slice(before + first if first else 0, before + last)
         logits = forward(model, ids[:, columns], mask[:, : columns.stop], positions[:, columns], cache, last - first)
-        pieces.append({name: value.cpu() for name, value in distribution(logits[..., :vocabulary]).items()})
+        pieces.append({name: value.cpu() for name, value in score(logits).items()})
     whole = {name: torch.cat([piece[name] for piece in pieces], dim=1).numpy() for name in pieces[0]}  # [rows, longest]
     choices = [{name: value[row, : len(text)] for name, value in whole.items()} for row, text in enumerate(texts)]
     return choices, Context(cache, mask, positions, np.array([len(prompt) for prompt in prompts]))

@@ -20,7 +20,9 @@ from transformers import GenerationConfig
 from oracle import overruns, passes, record
 from oracle.collect import collect, summarize
 from oracle.decoding import eos_token_ids, greedy_config, neutral
+from oracle.generate import Settings, assisted
 from oracle.pairs import Pair
+from oracle.timing import Clock
 from oracle.trace import Trace, iter_records, read_meta
 
 SIZES = (5, 1, 9, 3, 17, 2, 6, 11)
@@ -388,6 +390,7 @@ def test_a_killed_run_leaves_a_readable_trace(tmp_path):
         (dict(max_new_tokens=2.5), "max_new_tokens is 2.5"),
         (dict(max_overrun=-1), "max_overrun is -1; it must be a whole number from 0 on"),
         (dict(batch_size=0), "batch_size is 0"),
+        (dict(reference="greedy"), "reference is 'greedy'; legal: plain, assisted"),
         (dict(prompts=[]), "there is no prompt to collect"),
         (dict(prompts=[[200]]), "no prompt to collect.*token id 200.*0 to 96"),
     ],
@@ -396,6 +399,24 @@ def test_arguments_that_make_no_sense(options, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         collect(**dict(pair=tiny_pair("llama"), prompts=PROMPTS[:1], out=tmp_path / "trace") | options)
     assert not (tmp_path / "trace").exists()
+
+
+def test_the_text_of_an_assisted_run_is_recorded_like_any_other(tmp_path):
+    pair = tiny_pair("llama")
+    end_in_the_middle(pair, PROMPTS, 24)
+    collect(pair, PROMPTS[:4], tmp_path, max_new_tokens=24, max_overrun=5, reference="assisted")
+    trace = Trace.load(tmp_path)
+    assert trace.meta["reference"] == "assisted"
+    expect_equals_recomputation(pair, trace, PROMPTS[:4], 5)
+
+
+def test_in_half_precision_it_is_the_assisted_runs_own_text(tmp_path):
+    pair = tiny_pair("llama")
+    pair = Pair(pair.target.bfloat16(), pair.draft.bfloat16(), None)
+    collect(pair, PROMPTS[:2], tmp_path, max_new_tokens=24, max_overrun=5, reference="assisted")
+    for row, prompt in zip(iter_records(Trace.load(tmp_path)), PROMPTS[:2], strict=True):
+        real = assisted(pair, np.array(prompt), Settings(5), max_new_tokens=24, clock=Clock())
+        assert row.target_tokens.tolist() == real.tokens.tolist()
 
 
 def test_no_overrun_is_recorded_where_none_is_wanted(tmp_path):

@@ -26,8 +26,12 @@ def collect(
     seed: opt.Seed = None,
     chat: opt.Chat = False,
     max_new_tokens: opt.NewTokens = 128,
-    max_overrun: Annotated[int, typer.Option(help="Draft tokens to record after each disagreement.")] = 32,
+    max_overrun: opt.Overrun = 32,
     batch_size: Annotated[int | None, typer.Option(help="Prompts at once; default: by device.")] = None,
+    reference: Annotated[
+        str,
+        typer.Option(help="Whose text: plain (the target alone) or assisted (a run with a draft; for half precision)."),
+    ] = "plain",
     dtype: opt.Dtype = "auto",
     device: opt.Device = None,
     draft_device: opt.DraftDevice = None,
@@ -36,11 +40,12 @@ def collect(
     progress: opt.Progress = True,
     as_json: opt.Json = False,
 ) -> None:
-    """Record the oracle: the optimal lookahead of every iteration, for a pair of models on a data set.
+    """Let the target write its answers once, and record at every token what the draft would have said.
 
     Without arguments it records the embedded pair on the demo prompts.
     """
     import oracle
+    from oracle.pairs import unequal_rows
 
     prompts = oracle.load_prompts(dataset, split=split, limit=limit, seed=seed)
     loaded = opt.load_pair(pair, target, draft, dtype, device, draft_device)
@@ -53,11 +58,14 @@ def collect(
         max_overrun=max_overrun,
         batch_size=batch_size,
         chat=chat,
+        reference=reference,
         resume=resume,
         force=force,
         progress=progress,
     )
     show_summary(summary, out, as_json)
+    if problem := unequal_rows(loaded):
+        opt.note(f"Note: recorded, but it cannot be measured: {problem}.")
 
 
 def show_summary(summary, out: Path, as_json: bool = False) -> None:
