@@ -16,7 +16,7 @@ import pandas as pd
 from scipy.optimize import isotonic_regression, nnls
 
 from analysis.cost import CostModel
-from analysis.disturbances import undisturbed
+from analysis.disturbances import disturbed
 from analysis.policies import Constant, Dynamic, parse
 from oracle.runs import Runs
 
@@ -51,15 +51,17 @@ class Calibration:
 
 
 def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None) -> Calibration:
-    """Fit a cost model in seconds to runs of ``policies`` (default: those of ``FIT`` that ran) and to plain decoding.
+    """Fit a cost model in seconds to runs of ``policies`` and to plain decoding.
 
+    By default these are the policies of ``FIT`` that ran, or every one of fixed length if fewer than two of them did.
     The policies must draft a fixed length and be at least two different ones, or a round's start could not be told from
     its steps.  Raises ValueError where they are not, did not run, or ran in different generators.
     """
     several = [runs] if isinstance(runs, Runs) else list(runs)
     chosen = _choose(several, policies)
     calls = [[call for call in one.calls if call.policy in (*chosen, PLAIN)] for one in several]
-    kept = [undisturbed(some) for some in calls]
+    gone = [disturbed(one) for one in several]
+    kept = [[call for call in some if call.key not in out] for some, out in zip(calls, gone, strict=True)]
     rows = _mean_rows([Runs(one.meta, tuple(some)) for one, some in zip(several, kept, strict=True)])
     generator = _one_generator(rows, chosen)
     later = rows[rows.iteration > 0]  # the first iteration of a call reads the prompt
@@ -77,10 +79,11 @@ def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None
         plain=plain,
         plain_context=plain_context,
         unit="s",
-        machine=several[0].meta.get("machine", {}) | {"generator": generator, "fitted_on": chosen},
+        machine=several[0].meta.get("machine", {})
+        | {"pair": several[0].meta.get("pair"), "generator": generator, "fitted_on": chosen},
         measured_range={
-            "tokens": [int(rounds.drafted.min()) + 1, int(rounds.drafted.max()) + 1],
-            "context": [int(later.context.min()), int(later.context.max())],
+            "tokens": [1, int(rounds.drafted.max()) + 1],  # one token: the same pass in plain decoding, if nowhere else
+            "context": [int(rows.context.min()), int(rows.context.max())],  # of a first iteration too: its prompt
         },
     )
     cost = _with_prefill(cost, rows)
@@ -90,22 +93,45 @@ def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None
     )
 
 
-def _choose(several: Sequence[Runs], policies: Sequence[str] | None) -> list[str]:
-    ran = [policy for runs in several for policy in runs.policies]
-    chosen = [policy for policy in (FIT if policies is None else policies) if policies is not None or policy in ran]
-    for policy in chosen:
-        for runs in several:
-            runs.of(policy)  # says what did run, where this one did not
-        rule = parse(policy)
-        if type(rule) not in (Constant, Dynamic) or rule.threshold > 0:
+def check_policies(policies: Sequence[str]) -> None:
+    """Raise ValueError unless a cost model can be fitted on these: fixed lengths, at least two of them."""
+    for policy in policies:
+        if not _fixed_length(policy):
             raise ValueError(
                 f"policy {policy!r} does not draft a fixed length; fit on constant ones, such as {', '.join(FIT)}"
             )
-    if len({parse(policy).tokens for policy in chosen}) < 2:
+    if _lengths(policies) < 2:
         raise ValueError(
-            f"fitting needs at least two constant lengths among the measured policies, got {chosen or 'none'}"
+            f"fitting needs at least two constant lengths among the measured policies, got {policies or 'none'}; "
+            f"measure {', '.join(FIT)}"
         )
-    return list(chosen)
+
+
+def _choose(several: Sequence[Runs], policies: Sequence[str] | None) -> list[str]:
+    ran = list(dict.fromkeys(policy for runs in several for policy in runs.policies))
+    chosen = _usual(ran) if policies is None else list(policies)
+    for policy in chosen:
+        for runs in several:
+            runs.of(policy)  # says what did run, where this one did not
+    check_policies(chosen)
+    return chosen
+
+
+def _usual(ran: Sequence[str]) -> list[str]:
+    """Those of ``FIT`` that ran; every policy of fixed length where they are too few."""
+    wanted = {parse(policy) for policy in FIT}
+    fixed = [policy for policy in ran if policy != PLAIN and _fixed_length(policy)]
+    usual = [policy for policy in fixed if parse(policy) in wanted]
+    return usual if _lengths(usual) > 1 else fixed
+
+
+def _fixed_length(policy: str) -> bool:
+    rule = parse(policy)
+    return type(rule) in (Constant, Dynamic) and rule.threshold == 0
+
+
+def _lengths(policies: Sequence[str]) -> int:
+    return len({parse(policy).tokens for policy in policies})
 
 
 def _one_generator(rows: pd.DataFrame, policies: Sequence[str]) -> str:

@@ -90,7 +90,9 @@ class CostModel:
         return "; ".join(found) or None
 
     def save(self, path: str | Path) -> None:
+        """Write it as JSON, making the folder."""
         text = json.dumps({"schema": SCHEMA_VERSION, **dataclasses.asdict(self)}, indent=1, allow_nan=False)
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(text + "\n", encoding="utf-8")
 
     @staticmethod

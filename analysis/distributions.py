@@ -162,7 +162,7 @@ def _undetermined_fit(counts: Counts, model: Family, reason: str, acceptance: Es
     """The family at its geometric case; parameters that the geometric case does not touch can be anything."""
     if 0 < acceptance.value < 1:
         (acceptance,) = intervals(counts, FAMILIES["geometric"], (acceptance.value,), "ok")
-    ends = [model.at_geometric(a) for a in acceptance]
+    ends = [model.at_geometric(a) for a in (acceptance.value, acceptance.low, acceptance.high)]
     estimates = [
         Estimate(value, *((low, high) if low != high else (0.0, 1.0 if parameter.kind == "share" else math.inf)))
         for parameter, value, low, high in zip(model.parameters, *ends, strict=True)

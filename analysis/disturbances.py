@@ -1,24 +1,35 @@
-"""Calls that something else on the machine disturbed: which ones, and what is left without them."""
+"""Calls that something else on the machine disturbed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
 
 import numpy as np
 
-from oracle.runs import Call
+from oracle.runs import Runs
 
-LIMIT = 1.5  # times the median of the same call in all repeats
+LIMIT = 1.5  # times the median of the same call in all repeats, when its neighbours were not slow as well
 
 
-def undisturbed(calls: Sequence[Call]) -> list[Call]:
-    """The calls, in their order, that took at most ``LIMIT`` times the median of their policy and prompt.
+def disturbed(runs: Runs) -> frozenset[tuple[str, int, int]]:
+    """Keys (policy, repeat, prompt) of the calls that were slow alone.
 
-    Prices are means, as speedups are ratios of totals; a mean must not hang on the one call in which a backup ran.
-    Calls that were made once or twice always stay: nothing says which one was disturbed.
+    A call's slowness is its seconds over the median of the same call in all repeats; it is disturbed if that exceeds
+    ``LIMIT`` times the median slowness of the calls on the same prompt in the same repeat, which ran around it.  A
+    machine that is slow for all of them drifts, and disturbs nobody.  Prices are means, as speedups are ratios of
+    totals, and a mean must not hang on the one call in which a backup ran.  With one or two repeats nothing says which
+    call was disturbed, and none is.
     """
-    seconds: dict[tuple[str, int], list[float]] = {}
-    for call in calls:
-        seconds.setdefault((call.policy, call.prompt), []).append(call.total_seconds)
-    median = {key: float(np.median(values)) if len(values) > 2 else np.inf for key, values in seconds.items()}
-    return [call for call in calls if call.total_seconds <= LIMIT * median[call.policy, call.prompt]]
+    repeats, neighbours = defaultdict(list), defaultdict(list)
+    for call in runs.calls:
+        repeats[call.policy, call.prompt].append(call.total_seconds)
+    slowness = {
+        call.key: call.total_seconds / float(np.median(repeats[call.policy, call.prompt]))
+        for call in runs.calls
+        if len(repeats[call.policy, call.prompt]) > 2
+    }
+    for (_, repeat, prompt), value in slowness.items():
+        neighbours[repeat, prompt].append(value)
+    return frozenset(
+        key for key, value in slowness.items() if value > LIMIT * max(1.0, float(np.median(neighbours[key[1:]])))
+    )

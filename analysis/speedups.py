@@ -66,12 +66,15 @@ def measured(runs: Runs, policy: str) -> Measured:
     )
 
 
-def paired(runs: Runs, policy: str, *, decoding: bool) -> Paired:
-    """Seconds of ``policy`` and of plain decoding for the same tokens.
+def paired(runs: Runs, policy: str, *, decoding: bool, prompts: Sequence[int] | None = None) -> Paired:
+    """Seconds of ``policy`` and of plain decoding for the same tokens, of the prompts that every repeat has finished.
+
+    ``prompts`` picks some by number.
 
     In total: each call from start to end.  Decoding alone: the assisted call from the end of its first target pass on,
     which leaves the tokens from position accepted + 1 to the end; and the plain call's own steps of just these tokens.
-    Where the texts differ, plain decoding's mean step stands for each token that the assisted call emitted.
+    Where the texts differ, plain decoding's mean step stands for each token that the assisted call emitted; a plain
+    text of one token has no step, and its prompt is left out.  Raises ValueError where no prompt is left.
     """
     plain = {(call.repeat, call.prompt): call for call in runs.of(PLAIN)}
     calls = runs.of(policy)
@@ -81,23 +84,34 @@ def paired(runs: Runs, policy: str, *, decoding: bool) -> Paired:
         at = (call.repeat, call.prompt)
         if at in plain:
             found.plain[at], found.assisted[at] = _decoding(plain[at], call) if decoding else _total(plain[at], call)
-    complete = ~np.isnan(found.plain).any(axis=0)  # prompts that every repeat has finished
-    if not complete.any():
+    usable = ~np.isnan(found.plain).any(axis=0)
+    if prompts is not None:
+        usable &= np.isin(np.arange(shape[1]), prompts)
+    if not usable.any():
         raise ValueError(f"policy {policy!r}: no prompt is finished in every repeat; `oracle measure --resume` goes on")
-    return Paired(found.plain[:, complete], found.assisted[:, complete])
+    return Paired(found.plain[:, usable], found.assisted[:, usable])
 
 
 def _total(plain: Call, call: Call) -> tuple[float, float]:
-    return plain.total_seconds * len(call.tokens) / len(plain.tokens), call.total_seconds
+    if len(plain.tokens) == len(call.tokens):
+        return plain.total_seconds, call.total_seconds
+    return plain.prefill_seconds + _mean_step(plain) * (len(call.tokens) - 1), call.total_seconds
 
 
 def _decoding(plain: Call, call: Call) -> tuple[float, float]:
+    return float(plain_steps(plain, call).sum()), call.total_seconds - call.prefill_seconds
+
+
+def plain_steps(plain: Call, call: Call) -> np.ndarray:
+    """Plain decoding's seconds for each token after ``call``'s first iteration; its mean step where the texts differ."""
     first = int(call.accepted[0]) + 1
-    steps = plain.seconds[first:]
-    if not np.array_equal(plain.tokens, call.tokens):
-        later = plain.seconds[1:] if len(plain.tokens) > 1 else plain.seconds
-        steps = np.full(len(call.tokens) - first, later.mean())
-    return float(steps.sum()), call.total_seconds - call.prefill_seconds
+    if np.array_equal(plain.tokens, call.tokens):
+        return plain.seconds[first:]
+    return np.full(len(call.tokens) - first, _mean_step(plain))
+
+
+def _mean_step(plain: Call) -> float:
+    return float(plain.seconds[1:].mean()) if len(plain.tokens) > 1 else float("nan")
 
 
 def by_repeat(seconds: Paired) -> np.ndarray:

@@ -22,7 +22,7 @@ def test_a_known_cost_model_is_recovered_from_its_own_runs():
     assert [count for count, _ in found.cost.verify] == [1, 2, 4, 9, 21]
     assert [price for _, price in found.cost.verify] == pytest.approx([price for _, price in COST.verify])
     assert found.policies == FIT and found.cost.unit == "s"
-    assert found.cost.measured_range == {"tokens": [1, 21], "context": [6, 84]}
+    assert found.cost.measured_range == {"tokens": [1, 21], "context": [5, 84]}
     assert found.cost.machine["fitted_on"] == list(FIT)
     assert max(abs(row.error) for row in found.residuals) < 1e-9
 
@@ -41,7 +41,7 @@ def test_several_runs_are_fitted_together():
     short, long = some_trace(prompts=3), some_trace(prompts=3, size=120, seed=1)
     found = calibrate([fake_runs(short, FIT), fake_runs(long, FIT)])
     assert found.cost.draft == pytest.approx(COST.draft)
-    assert found.cost.measured_range["context"] == [6, 5 + 14 + 119 - 6]
+    assert found.cost.measured_range["context"] == [5, 5 + 14 + 119 - 6]
 
 
 def test_verification_never_gets_cheaper_with_more_tokens():
@@ -75,6 +75,14 @@ def test_policies_that_cannot_be_fitted_on_are_refused(policies, message):
     runs = fake_runs(some_trace(prompts=2), [*FIT[:2], "dynamic", "heuristic"])
     with pytest.raises(ValueError, match=message):
         calibrate(runs, policies)
+
+
+def test_other_constant_lengths_do_where_the_usual_ones_did_not_run():
+    found = calibrate(
+        fake_runs(some_trace(), ["constant:tokens=2", "dynamic", "constant:tokens=8", "constant:tokens=5"])
+    )
+    assert found.policies == ("constant:tokens=2", "constant:tokens=8", "constant:tokens=5")
+    assert found.cost.draft == pytest.approx(COST.draft)
 
 
 def test_two_generators_have_no_common_prices():
