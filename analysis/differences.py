@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.policies import Policy
 from analysis.simulate import draft_from
 from oracle.runs import Call
 from oracle.trace import Trace
 
-# Passes over one token and over several at once differ by rounding; a lead below this may turn either way.
-TIE_LOGIT, TIE_PROBABILITY = 1e-3, 1e-4
+# Passes over one token and over several at once differ by rounding; a lead below this may turn either way.  In half
+# precision that is four units in the last place of a logit between 16 and 32; float32 gets room for longer sums.
+TIE_LOGIT = {"float32": 1e-3, "float16": 4 * 2.0**-6, "bfloat16": 4 * 2.0**-3}
+TIE_PROBABILITY = 1e-4
+
+
+def is_near_tie(lead: float, dtype: str) -> bool:
+    """Whether rounding in passes of this dtype can turn a lead of so many logits; unknown dtypes count as float32."""
+    return lead < TIE_LOGIT.get(dtype, TIE_LOGIT["float32"])
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Where a measured text leaves the text of plain decoding that was measured beside it."""
+
+    prompt: str
+    token: int  # first index that differs
+    margin: float  # the target's lead of its first over its second choice there, in logits
+    near_tie: bool  # rounding can turn such a lead; anything larger is a fault
+
+
+def divergences(calls: Iterable[Call], dtype: str) -> list[Divergence]:
+    """Those of calls under one policy, the first one of each prompt."""
+    found: dict[int, Divergence] = {}
+    for call in calls:
+        if not call.equal and call.prompt not in found:
+            margin = float(call.difference_margin)
+            found[call.prompt] = Divergence(call.id, int(call.first_difference), margin, is_near_tie(margin, dtype))
+    return list(found.values())
 
 
 @dataclass(frozen=True)
@@ -43,7 +69,7 @@ def same_rows(replayed: np.ndarray, call: Call) -> np.ndarray:
 
 
 def first_difference(
-    trace: Trace, replayed: Sequence[np.ndarray], calls: Sequence[tuple[int, Call]], policy: Policy
+    trace: Trace, replayed: Sequence[np.ndarray], calls: Sequence[tuple[int, Call]], dtype: str
 ) -> Difference | None:
     """The first difference among ``calls``, (number in the trace, call) each; ``replayed`` is int [I, 3] a prompt."""
     for prompt, call in calls:
@@ -59,7 +85,7 @@ def first_difference(
             iteration=at,
             replayed=tuple(expected[at].tolist()) if at < len(expected) else None,
             measured=tuple(rows[at].tolist()) if at < len(rows) else None,
-            reason=explain(trace, prompt, call, at, policy),
+            reason=explain(trace, prompt, call, at, dtype),
         )
     return None
 
@@ -68,9 +94,9 @@ def _rows(call: Call) -> np.ndarray:
     return np.stack([call.position, call.drafted, call.accepted], axis=1)
 
 
-def explain(trace: Trace, prompt: int, call: Call, iteration: int, policy: Policy) -> str:
+def explain(trace: Trace, prompt: int, call: Call, iteration: int, dtype: str) -> str:
     """The likeliest cause of a difference in this iteration of a call, in words."""
-    half = "" if trace.meta.get("dtype", "float32") == "float32" else f" ({trace.meta['dtype']} rounds by batch shape)"
+    half = f" ({dtype} rounds by batch shape)" if dtype in ("float16", "bfloat16") else ""
     text = slice(int(trace.offsets[prompt]), int(trace.offsets[prompt + 1]))
     known = trace.target_tokens[text]
     size = min(len(known), len(call.tokens))
@@ -80,12 +106,10 @@ def explain(trace: Trace, prompt: int, call: Call, iteration: int, policy: Polic
     if len(differs) and differs[0] <= reach:
         at = int(differs[0])
         margin = float(trace.target_margin[text][at])
-        kind = "a near-tie" if margin < TIE_LOGIT or half else "no near-tie: a fault"
+        kind = "a near-tie" if is_near_tie(margin, dtype) else "no near-tie: a fault"
         return (
             f"the text leaves the trace's at token {at}, where the target's lead is {margin:.2g} logits: {kind}{half}"
         )
-    if policy.carries_over and iteration == 0 and len(call.budget) and position == 0:
-        return "the lookahead that the prompt began with is another one: an earlier prompt went another way"
     tokens, signals = draft_from(trace, text.start + position, max(1, reach - position))
     if len(signals.margin) and float(signals.margin.min()) < TIE_PROBABILITY:
         return f"the draft's lead is {float(signals.margin.min()):.2g} in probability there: a near-tie{half}"

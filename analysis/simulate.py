@@ -174,8 +174,12 @@ def _check_recorded(trace: Trace, drafts: Drafts, at: np.ndarray, drafted: np.nd
     return int(missing.sum())
 
 
+class NotRecorded(ValueError):
+    """The trace ends before the signals that a policy would have read."""
+
+
 def _raise_unrecorded(trace: Trace, needed: int) -> None:
-    raise ValueError(
+    raise NotRecorded(
         f"this policy reads signals {needed} tokens after a disagreement, the trace recorded {trace.max_overrun}; "
         f"collect again with --max-overrun {needed}, or lower the policy's tokens"
     )

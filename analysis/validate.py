@@ -9,15 +9,15 @@ import numpy as np
 
 from analysis.bootstrap import Estimate, ratio
 from analysis.cost import CostModel
-from analysis.differences import Difference, first_difference, same_rows
-from analysis.disturbances import undisturbed
-from analysis.policies import parse
-from analysis.simulate import simulate
+from analysis.differences import Difference, Divergence, divergences, first_difference, same_rows
+from analysis.disturbances import disturbed
+from analysis.error_parts import split
+from analysis.matching import check_same_models, complete, match
+from analysis.policies import Constant, Dynamic, Plain, Policy, Roc, parse
+from analysis.simulate import NotRecorded, SimulationResult, simulate
 from analysis.speedups import PLAIN, by_repeat, paired, speedup
-from oracle.runs import Call, Runs
-from oracle.trace import Trace, iter_records
-
-PARTS = ("counts", "draft", "verify", "iteration", "plain", "drift")
+from oracle.runs import Runs
+from oracle.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -27,15 +27,6 @@ class Budget:
     counts: float = 1.0  # share of identical iterations, asked for in float32 only
     median: float = 0.03
     worst: float = 0.08
-
-
-@dataclass(frozen=True)
-class Divergence:
-    """Where a measured text leaves the text of plain decoding that was measured beside it."""
-
-    prompt: str
-    token: int  # first index that differs
-    margin: float  # the target's lead of its first over its second choice there, in logits
 
 
 @dataclass(frozen=True)
@@ -57,13 +48,10 @@ class Row:
     spread: float  # standard deviation of the measured speedup between repeats, over its value; nan for one repeat
     simulated_total: Estimate
     measured_total: Estimate
-    parts: dict[str, float]  # the error, split; adds up to it.  See ``_split``
+    error: Estimate  # simulated / measured - 1, decoding alone
+    parts: dict[str, Estimate]  # the error, split; adds up to it.  See ``analysis.error_parts``
     comparable: bool  # the cost model was fitted on the generator that this policy ran in
-
-    @property
-    def error(self) -> float:
-        """simulated / measured - 1, decoding alone."""
-        return self.simulated.value / self.measured.value - 1
+    outside: str | None  # how far this policy leaves what the cost model was measured on
 
     @property
     def total_error(self) -> float:
@@ -76,21 +64,28 @@ class Validation:
 
     rows: tuple[Row, ...]
     budget: Budget = Budget()
+    not_replayed: tuple[str, ...] = ()  # policies that ran and cannot be replayed from the trace, and why
 
     @property
     def errors(self) -> np.ndarray:
         """|error| of the rows whose seconds can be compared, float [rows]."""
-        return np.array([abs(row.error) for row in self.rows if row.comparable])
+        return np.array([abs(row.error.value) for row in self.rows if row.comparable])
 
     @property
     def failures(self) -> list[str]:
         """What breaks the budget, in words; empty when it is kept."""
-        found = [
-            f"{row.policy} on {row.dataset}: {row.identical:.2%} of the iterations are identical, "
-            f"{self.budget.counts:.0%} wanted"
-            for row in self.rows
-            if row.dtype == "float32" and row.identical < self.budget.counts
-        ]
+        found = [f"{each}" for each in self.not_replayed]
+        for row in self.rows:
+            place = f"{row.policy} on {row.dataset}"
+            if row.dtype == "float32" and row.identical < self.budget.counts:
+                found.append(
+                    f"{place}: {row.identical:.2%} of the iterations are identical, {self.budget.counts:.0%} wanted"
+                )
+            if faults := [each for each in row.divergences if not each.near_tie]:
+                found.append(
+                    f"{place}: the text of prompt {faults[0].prompt} leaves plain decoding's at token "
+                    f"{faults[0].token}, where the target's lead is {faults[0].margin:.2g} logits: no rounding, a fault"
+                )
         if not len(self.errors):
             return [*found, "no policy's seconds could be compared"]
         if not np.median(self.errors) <= self.budget.median:  # written so that nan fails
@@ -99,9 +94,11 @@ class Validation:
                 f"at most {self.budget.median:.0%} wanted"
             )
         if not self.errors.max() <= self.budget.worst:
-            worst = max((row for row in self.rows if row.comparable), key=lambda row: abs(row.error))
+            worst = max((row for row in self.rows if row.comparable), key=lambda row: abs(row.error.value))
             place = f"{worst.policy} on {worst.dataset}"
-            found.append(f"the worst error is {worst.error:+.1%} ({place}), at most {self.budget.worst:.0%} wanted")
+            found.append(
+                f"the worst error is {worst.error.value:+.1%} ({place}), at most {self.budget.worst:.0%} wanted"
+            )
         return found
 
     @property
@@ -120,71 +117,91 @@ def validate(
 ) -> Validation:
     """Compare simulation with measured runs of the same prompts.
 
-    ``policies`` default to all that ran and that ``cost`` was not fitted on.  Raises ValueError where trace and
-    runs are not of the same prompts and limits, and for a policy that the cost model was fitted on: that would
-    prove nothing.
+    ``policies`` default to all that ran and that ``cost`` was not fitted on.  One that cannot be replayed from this
+    trace is a failure of the verdict, not an error.  Raises ValueError where trace and runs are not of the same models,
+    prompts and limits, and for a policy that the cost model was fitted on: that would prove nothing.
     """
-    fitted = {parse(policy) for policy in cost.machine.get("fitted_on", ())}
+    check_same_models(trace, runs)
+    fitted = {_what_runs(policy) for policy in cost.machine.get("fitted_on", ())}
     ran = [policy for policy in runs.policies if policy != PLAIN]
-    chosen = [policy for policy in ran if parse(policy) not in fitted] if policies is None else list(policies)
+    chosen = [policy for policy in ran if _what_runs(policy) not in fitted] if policies is None else list(policies)
     for policy in chosen:
-        if parse(policy) in fitted:
+        if isinstance(parse(policy), Plain):
+            raise ValueError(f"policy {policy!r} is what the others are compared with; name one that drafts")
+        if _what_runs(policy) in fitted:
             raise ValueError(f"policy {policy!r}: the cost model was fitted on it, so it cannot be validated with it")
     if not chosen:
         raise ValueError(f"nothing to validate: the cost model was fitted on every policy that ran ({', '.join(ran)})")
     name = dataset or trace.dataset
-    rows = tuple(_row(trace, runs, cost, policy, name) for policy in chosen)
-    return Validation(rows, budget or Budget())
+    rows, left = [], []
+    for policy in chosen:
+        try:
+            rows.append(_row(trace, runs, cost, policy, name))
+        except NotRecorded as reason:
+            left.append(f"{policy} on {name} cannot be replayed: {reason}")
+    return Validation(tuple(rows), budget or Budget(), tuple(left))
+
+
+def _what_runs(policy: str) -> Policy:
+    """The policy as the generator knows it: a threshold of 0 is a constant, whatever its name."""
+    rule = parse(policy)
+    off = type(rule) in (Constant, Dynamic, Roc) and rule.threshold == 0
+    return Constant(rule.tokens) if off else rule
 
 
 def combine(validations: Sequence[Validation]) -> Validation:
     """One verdict over several data sets, under the budget of the first."""
-    return Validation(tuple(row for one in validations for row in one.rows), validations[0].budget)
+    rows, left = ([each for one in validations for each in getattr(one, name)] for name in ("rows", "not_replayed"))
+    return Validation(tuple(rows), validations[0].budget, tuple(left))
 
 
 def _row(trace: Trace, runs: Runs, cost: CostModel, policy: str, dataset: str) -> Row:
-    calls, plain = _complete(runs, policy)
+    calls, plain = complete(runs, policy)
     matched = match(trace, [group[0] for group in calls])
     result = simulate(matched, policy, cost)
+    flat = [(prompt, call) for prompt, group in enumerate(calls) for call in group]
     replayed = [
         np.stack(
             [column[result.prompt == prompt] for column in (result.position, result.drafted, result.accepted)], axis=1
         )
         for prompt in range(matched.prompts)
     ]
-    flat = [(prompt, call) for prompt, group in enumerate(calls) for call in group]
     same, total = np.sum([same_rows(replayed[prompt], call) for prompt, call in flat], axis=0)
-    simulated, simulated_total = _simulated(matched, result, cost)
-    clocked = paired(runs, policy, decoding=True)
-    measured = speedup(clocked)
     texts = [matched.target_tokens[a:b] for a, b in zip(matched.offsets[:-1], matched.offsets[1:], strict=True)]
+    dtype = str(runs.meta.get("machine", {}).get("dtype", "unknown"))
+    # A plain text of one token that a run with a draft does not share has no step to compare with.
+    timed = [
+        number
+        for number, (group, base) in enumerate(zip(calls, plain, strict=True))
+        if len(base[0].tokens) > 1 or np.array_equal(base[0].tokens, group[0].tokens)
+    ]
+    seconds = [each[timed] for each in _simulated(matched, result, cost)]
+    whole = result.plain_seconds + result.prefill_seconds[:, 1], result.prompt_seconds + result.prefill_seconds[:, 0]
+    clocked = paired(runs, policy, decoding=True, prompts=timed)
+    error, parts = split(
+        seconds, clocked, [calls[at] for at in timed], [plain[at] for at in timed], cost, disturbed(runs)
+    )
+    measured = speedup(clocked)
     return Row(
         policy=policy,
         dataset=dataset,
         generator=calls[0][0].generator,
-        dtype=str(runs.meta.get("machine", {}).get("dtype", "unknown")),
+        dtype=dtype,
         prompts=len(calls),
         iterations=int(total),
         identical=float(same / total),
-        difference=first_difference(matched, replayed, flat, parse(policy)),
+        difference=first_difference(matched, replayed, flat, dtype),
         different_texts=len({prompt for prompt, call in flat if not np.array_equal(call.tokens, texts[prompt])}),
-        divergences=_divergences(calls),
-        simulated=simulated,
+        divergences=tuple(divergences((call for _, call in flat), dtype)),
+        simulated=ratio(*seconds),
         measured=measured,
         spread=_spread(by_repeat(clocked)) / measured.value,
-        simulated_total=simulated_total,
-        measured_total=speedup(paired(runs, policy, decoding=False)),
-        parts=_split(simulated.value, measured.value, calls, plain, cost),
+        simulated_total=ratio(*(each[timed] for each in whole)),
+        measured_total=speedup(paired(runs, policy, decoding=False, prompts=timed)),
+        error=error,
+        parts=parts,
         comparable=calls[0][0].generator == cost.machine.get("generator", "library"),
-    )
-
-
-def _divergences(calls: list[list[Call]]) -> tuple[Divergence, ...]:
-    firsts = (next((call for call in group if not call.equal), None) for group in calls)
-    return tuple(
-        Divergence(call.id, int(call.first_difference), float(call.difference_margin))
-        for call in firsts
-        if call is not None
+        outside=cost.outside_range(result.drafted, matched.context[matched.offsets[result.prompt] + result.position]),
     )
 
 
@@ -192,46 +209,11 @@ def _spread(speedups: np.ndarray) -> float:
     return float(np.std(speedups, ddof=1)) if len(speedups) > 1 else float("nan")
 
 
-def _complete(runs: Runs, policy: str) -> tuple[list[list[Call]], list[list[Call]]]:
-    """For each prompt that both arms finished in every repeat: the policy's calls and the plain ones, by repeat.
+def _simulated(trace: Trace, result: SimulationResult, cost: CostModel) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds of decoding each prompt without and with the policy, float [P] each.
 
-    A state that carries over needs every prompt before its own, so the list ends with the first that is not complete.
+    Counted as ``analysis.speedups`` counts the measured ones: from the end of the first iteration on.
     """
-    arms = []
-    for arm in (policy, PLAIN):
-        by_prompt: dict[int, list[Call]] = {}
-        for call in runs.of(arm):
-            by_prompt.setdefault(call.prompt, []).append(call)
-        arms.append(by_prompt)
-    prompt = 0
-    while all(len(arm.get(prompt, ())) == runs.repeats for arm in arms):
-        prompt += 1
-    if prompt == 0:
-        raise ValueError(f"policy {policy!r}: no prompt is finished in every repeat; `oracle measure --resume` goes on")
-    return tuple([arm[number] for number in range(prompt)] for arm in arms)
-
-
-def match(trace: Trace, calls: Sequence[Call]) -> Trace:
-    """The part of ``trace`` that belongs to these calls, in order.  Raises ValueError where it holds others."""
-    records = {record.id: record for record in iter_records(trace)}
-    chosen = []
-    for call in calls:
-        record = records.get(call.id)
-        if record is None:
-            raise ValueError(
-                f"prompt {call.id!r} was measured but is not in the trace; collect and measure the same prompts"
-            )
-        if not np.array_equal(record.prompt_tokens, call.prompt_tokens):
-            raise ValueError(f"prompt {call.id!r} has other tokens in the trace than in the runs; collect it again")
-        if record.max_new_tokens != call.max_new_tokens:
-            limits = f"{record.max_new_tokens} in the trace, {call.max_new_tokens} in the runs"
-            raise ValueError(f"prompt {call.id!r}: max_new_tokens is {limits}; collect and measure with the same limit")
-        chosen.append(record)
-    return Trace.from_records(chosen, trace.meta)
-
-
-def _simulated(trace: Trace, result, cost: CostModel) -> tuple[Estimate, Estimate]:
-    """Speedups of decoding alone and in total, counted as ``analysis.speedups`` counts the measured ones."""
     later = result.position > 0
     size = trace.prompts
     assisted = np.bincount(result.prompt[later], weights=result.seconds[later], minlength=size)
@@ -239,55 +221,4 @@ def _simulated(trace: Trace, result, cost: CostModel) -> tuple[Estimate, Estimat
     local = np.arange(trace.tokens) - trace.offsets[trace.prompt_of]
     rest = local >= first[trace.prompt_of]
     step = cost.step(trace.context)
-    plain = np.bincount(trace.prompt_of[rest], weights=step[rest], minlength=size)
-    whole = result.plain_seconds + result.prefill_seconds[:, 1], result.prompt_seconds + result.prefill_seconds[:, 0]
-    return ratio(plain, assisted), ratio(*whole)
-
-
-def _split(
-    simulated: float, measured: float, calls: list[list[Call]], plain: list[list[Call]], cost: CostModel
-) -> dict[str, float]:
-    """The error simulated / measured - 1 in six terms that add up to it.
-
-    Starting from the simulated speedup, one ingredient after the other is replaced by the measured one, and each
-    term is what that changed: the counts (whose iterations), the draft's seconds, the verification's, the constant
-    of an iteration, the steps of plain decoding.  Measured seconds are each prompt's mean over the undisturbed
-    repeats, as in the fit; what is left after the last replacement is drift: how far the ratio of those means is from
-    the speedup, which is a median over the repeats.
-    """
-    model = np.sum([_priced(group[0], cost) for group in calls], axis=0)  # draft, verify, iteration
-    clock = np.sum([np.mean([_clocked(call) for call in undisturbed(group)], axis=0) for group in calls], axis=0)
-    priced_plain = sum(
-        float(_plain_steps(base[0], call[0], cost).sum()) for base, call in zip(plain, calls, strict=True)
-    )
-    clocked_plain = sum(
-        float(np.mean([_plain_steps(one, group[0]).sum() for one in undisturbed(base)]))
-        for base, group in zip(plain, calls, strict=True)
-    )
-    stages = [simulated]
-    stages += [priced_plain / np.append(clock[:known], model[known:]).sum() for known in range(4)]
-    stages += [clocked_plain / clock.sum(), measured]
-    return dict(zip(PARTS, (-np.diff(stages) / measured).tolist(), strict=True))
-
-
-def _priced(call: Call, cost: CostModel) -> np.ndarray:
-    """Draft, verification and constant of a call's later iterations at the model's prices, float [3]."""
-    drafted, context = call.drafted[1:], call.position[1:] + len(call.prompt_tokens)
-    draft = cost.drafting(drafted, context).sum()
-    verify = (cost.verification(drafted + 1) + cost.verify_context * context).sum()
-    return np.array([draft, verify, cost.iteration * len(drafted)])
-
-
-def _clocked(call: Call) -> np.ndarray:
-    """The same as measured, float [3]."""
-    return np.array([call.draft_seconds[1:].sum(), call.verify_seconds[1:].sum(), call.rest_seconds[1:].sum()])
-
-
-def _plain_steps(plain: Call, call: Call, cost: CostModel | None = None) -> np.ndarray:
-    """Plain decoding's seconds for the tokens after a call's first iteration: priced with ``cost``, or measured."""
-    first, size = int(call.accepted[0]) + 1, len(call.tokens)
-    if cost is not None:
-        return cost.step(len(call.prompt_tokens) + np.arange(first, size))
-    if np.array_equal(plain.tokens, call.tokens):
-        return plain.seconds[first:]
-    return np.full(size - first, plain.seconds[1:].mean() if len(plain.tokens) > 1 else plain.seconds.mean())
+    return np.bincount(trace.prompt_of[rest], weights=step[rest], minlength=size), assisted
