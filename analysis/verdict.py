@@ -177,7 +177,10 @@ def _loss(gap: Gap | None) -> str:
     if gap is None or gap.constant_speedup.value >= 1:
         return ""
     if gap.oracle_speedup.value <= 1:
-        return "At these prices this draft cannot pay: even the oracle is no faster than the target alone. Use none, or a cheaper one."
+        return (
+            "At these prices this draft cannot pay: even the oracle is no faster than the target alone. Use none, or a "
+            "cheaper one."
+        )
     return (
         "At these prices every constant lookahead is slower than the target alone: use no draft, unless a policy "
         "with a speedup above 1 is found."
@@ -192,7 +195,7 @@ def _advice(large: bool | None, between: str | None, predictable: str | None) ->
     if between == "much":
         return "Advice: set the lookahead per prompt, or let a policy with memory find it."
     if predictable in ("well", "partly"):
-        return "Advice: stop drafting by a threshold on that signal; compare thresholds with a sweep."
+        return "Advice: stop drafting by a threshold on that signal; `oracle report` tries them and names the best."
     if predictable == "hardly":
         return "Advice: keep the best constant lookahead; the oracle's gain is out of reach of the recorded signals."
     return ""

@@ -5,9 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from transformers import GenerationConfig
+from transformers import GenerationConfig, PreTrainedModel
 
 from oracle.pairs import Pair
+
+# Settings of a generation config that say nothing about which token is chosen, or that every call here sets itself.
+_NO_MATTER = {
+    "bos_token_id", "eos_token_id", "pad_token_id", "transformers_version", "_from_model_config", "use_cache",
+    "cache_implementation", "max_length", "max_new_tokens", "num_assistant_tokens", "num_assistant_tokens_schedule",
+    "assistant_confidence_threshold",
+}  # fmt: skip
+_SAMPLING = {"temperature", "top_p", "top_k", "min_p", "typical_p"}
 
 
 def eos_token_ids(pair: Pair) -> tuple[int, ...]:
@@ -30,6 +38,18 @@ def greedy_config(pair: Pair, max_new_tokens: int) -> GenerationConfig:
     The pad id is an EOS id: with any other, assisted generation hides text that contains the pad id from the draft.
     """
     return _plain(eos_token_ids(pair), max_new_tokens=max_new_tokens)
+
+
+def switched_off(model: PreTrainedModel) -> dict[str, object]:
+    """What the model's own generation config asks for that greedy decoding leaves out: name -> value."""
+    config = getattr(model, "generation_config", None)
+    asked = {} if config is None else config.to_diff_dict()
+    sampled = bool(asked.get("do_sample"))
+    return {
+        name: value
+        for name, value in asked.items()
+        if value not in (None, False) and name not in _NO_MATTER and (sampled or name not in _SAMPLING)
+    }
 
 
 @contextlib.contextmanager

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from oracle.timing import Clock
 
 PLAIN = "none"
-# What must not change between a run and its resumption.
+# See `_binding`.
 _BINDING = ("target", "draft", "prompts", "prompts_sha256", "policies", "repeats", "max_new_tokens", "chat")
 
 
@@ -276,13 +276,12 @@ def _prepare(out: Path, meta: dict, resume: bool, force: bool) -> tuple[Call, ..
     if resume and force:
         raise ValueError("resume goes on with the runs and force starts them again: give one of them")
     exists = (out / "meta.json").is_file()
+    before = files.read_meta(out) if exists else {}  # refuses a folder of something else: force must not replace that
     if resume and exists:
-        before = files.read_meta(out)
-        for name in _BINDING:
-            if before.get(name) != meta[name]:
-                raise ValueError(
-                    f"{out} was begun with {name} {before.get(name)!r}, not {meta[name]!r}; measure elsewhere"
-                )
+        for name, value in _binding(meta).items():
+            begun = _binding(before).get(name)
+            if begun != value:
+                raise ValueError(f"{out} was begun with {name} {begun!r}, not {value!r}; measure elsewhere")
         return files.finished(out)
     if exists and not force:
         raise ValueError(f"{out} holds measured runs already; --resume goes on with them, --force starts them again")
@@ -292,6 +291,12 @@ def _prepare(out: Path, meta: dict, resume: bool, force: bool) -> tuple[Call, ..
     files.clear(out)
     files.write_meta(out, meta)
     return ()
+
+
+def _binding(meta: dict) -> dict[str, Any]:
+    """What must not change between a run and its resumption; of the machine all but its load."""
+    machine = {name: value for name, value in (meta.get("machine") or {}).items() if name != "load"}
+    return {name: meta.get(name) for name in _BINDING} | {"machine": machine}
 
 
 @contextlib.contextmanager

@@ -1,5 +1,7 @@
 import copy
 import dataclasses
+import logging
+import warnings
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from virtual import PROMPTS, Virtual, same_models
 
 from analysis.policies import Dynamic, parse
 from oracle.arms import settings_of
+from oracle.decoding import switched_off
 from oracle.generate import Settings, assisted, plain
 from oracle.loop import draft_and_verify, rollback
 from oracle.pairs import Pair
@@ -89,8 +92,19 @@ def test_sampling_and_beam_defaults_of_a_checkpoint_change_nothing():
     for model in (pair.target, pair.draft):
         config = model.generation_config
         config.do_sample, config.temperature, config.repetition_penalty, config.num_beams = True, 0.6, 1.3, 4
-    assert plain(pair, PROMPT, max_new_tokens=24, clock=Clock()).tokens.tolist() == expected
-    assert run(pair, Settings(5)).tokens.tolist() == expected
+    with warnings.catch_warnings(action="error"):
+        assert plain(pair, PROMPT, max_new_tokens=24, clock=Clock()).tokens.tolist() == expected
+        assert run(pair, Settings(5)).tokens.tolist() == expected
+
+
+def test_what_a_checkpoint_asks_for_and_does_not_get_is_named():
+    model = tiny()
+    assert switched_off(model) == {}
+    config = model.generation_config
+    config.temperature, config.repetition_penalty, config.num_beams = 0.6, 1.3, 4
+    assert switched_off(model) == {"repetition_penalty": 1.3, "num_beams": 4}  # greedy: no temperature
+    config.do_sample = True
+    assert switched_off(model) == {"do_sample": True, "temperature": 0.6, "repetition_penalty": 1.3, "num_beams": 4}
 
 
 def test_a_schedule_that_the_library_would_take_for_constant_is_refused():
@@ -277,3 +291,19 @@ def test_a_loop_cuts_both_models_to_the_shared_vocabulary():
         Pair(target, draft, None), PROMPT, parse("constant"), None, max_new_tokens=24, clock=Clock()
     )
     assert len(seen.tokens) == 24 and seen.tokens.max() < 97
+
+
+def test_the_librarys_advice_about_its_own_call_is_kept_back(monkeypatch):
+    from transformers.generation import utils
+
+    said = []
+    monkeypatch.setattr(utils.logger, "warning_once", lambda text: utils.logger.warning(text))  # each time, not once
+    utils.logger.addHandler(handler := logging.Handler())
+    handler.emit = lambda record: said.append(record.getMessage())
+    try:
+        assisted(tiny_pair(), PROMPT, Settings(3), max_new_tokens=8, clock=Clock())
+        assert said == []
+        utils.logger.warning("something else")
+    finally:
+        utils.logger.removeHandler(handler)
+    assert said == ["something else"] and utils.logger.filters == []

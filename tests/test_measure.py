@@ -4,15 +4,17 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from fake_runs import COST, fake_runs, some_trace
 from models import tiny_pair
 from virtual import PROMPTS, Virtual, same_models
 
 from analysis.policies import parse
 from analysis.simulate import simulate
-from analysis.speedups import measured, paired, speedup, summary
+from analysis.speedups import Paired, measured, paired, speedup, summary
 from oracle import arms
 from oracle import runs as files
+from oracle.collect import collect
 from oracle.measure import measure, rotation
 from oracle.runs import ITERATION_COLUMNS, Runs
 
@@ -100,7 +102,7 @@ def test_a_policy_without_a_counterpart_in_the_library_runs_in_our_loop_and_says
         ({"policies": ["none"]}, "no policy to measure"),
         ({"policies": "dynamic"}, r"give a list, such as \['dynamic'\]"),
         ({"policies": ["dynamik"]}, "did you mean 'dynamic'"),
-        ({"policies": ["oracle:detect"]}, "unknown policy"),
+        ({"policies": ["oracle:detect"]}, "exists in simulation only"),
         ({"policies": ["dynamic", "dynamic:threshold=0.4"]}, "given twice"),
         ({"repeats": 0}, "repeats is 0"),
         ({"limit": 0}, "max_new_tokens is 0"),
@@ -160,6 +162,22 @@ def test_a_folder_is_never_overwritten_or_mixed(tmp_path):
         run(pair, out=tmp_path, resume=True, force=True)
     assert len(run(pair, ["dynamic"], out=tmp_path, repeats=1, force=True).calls) == 4
     assert Runs.load(tmp_path).policies == ["none", "dynamic"]
+
+
+def test_runs_do_not_go_on_with_other_threads(tmp_path, monkeypatch):
+    pair = tiny_pair()
+    run(pair, out=tmp_path, repeats=1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 77)
+    with pytest.raises(ValueError, match="was begun with machine .*'threads': 1,.* not .*'threads': 77"):
+        run(pair, out=tmp_path, repeats=1, resume=True)
+
+
+def test_force_does_not_replace_a_trace(tmp_path):
+    collect(tiny_pair(), PROMPTS[:1], tmp_path, max_new_tokens=4)
+    before = (tmp_path / "meta.json").read_text()
+    with pytest.raises(ValueError, match="oracle collect|trace|schema"):
+        run(tiny_pair(), out=tmp_path, force=True)
+    assert (tmp_path / "meta.json").read_text() == before
 
 
 def test_damaged_and_foreign_runs_are_refused_by_name(tmp_path):
@@ -262,11 +280,16 @@ def test_texts_that_differ_are_compared_by_the_token():
     changed = Runs(runs.meta, (longer, dataclasses.replace(call, equal=False)))
     found = paired(changed, "constant:tokens=3", decoding=False)
     size = len(plain.tokens)
-    assert found.plain[0, 0] == pytest.approx(plain.total_seconds * size / (size + 20))
+    assert found.plain[0, 0] == pytest.approx(plain.prefill_seconds + plain.seconds[1:].mean() * (size - 1))
     decoding = paired(changed, "constant:tokens=3", decoding=True)
     left = size - int(call.accepted[0]) - 1
     assert decoding.plain[0, 0] == pytest.approx(plain.seconds[1:].mean() * left)
     assert measured(changed, "constant:tokens=3").different_texts == 1
+    one = dataclasses.replace(
+        plain, tokens=plain.tokens[:1] + 1, **{name: getattr(plain, name)[:1] for name in ITERATION_COLUMNS}
+    )
+    with pytest.raises(ValueError, match="no prompt is finished"):  # one token has no step to compare with
+        paired(Runs(runs.meta, (one, call)), "constant:tokens=3", decoding=True)
 
 
 def test_an_unfinished_repeat_counts_for_the_prompts_that_it_reached():
@@ -286,7 +309,11 @@ def test_an_unfinished_repeat_counts_for_the_prompts_that_it_reached():
 
 def test_the_interval_covers_nothing_but_the_prompts_spread():
     same = fake_runs(some_trace(prompts=1), ["dynamic"])
-    assert speedup(paired(same, "dynamic", decoding=False)).low == speedup(paired(same, "dynamic", decoding=False)).high
+    assert np.isnan(speedup(paired(same, "dynamic", decoding=False)).low)  # one prompt says nothing about others
+    alike = fake_runs(some_trace(prompts=4), ["dynamic"])
+    found = paired(alike, "dynamic", decoding=False)
+    equal = Paired(np.tile(found.plain[:, :1], 3), np.tile(found.assisted[:, :1], 3))
+    assert speedup(equal).low == pytest.approx(speedup(equal).high)
 
 
 def test_the_settings_in_force_are_asserted(monkeypatch):

@@ -22,12 +22,16 @@ def calibrate(
     out: Annotated[Path, typer.Argument(help="The cost model to write.")] = Path("cost.json"),
     runs: Annotated[list[Path] | None, typer.Option("--runs", help="Runs to fit; default: measure some now.")] = None,
     fit: Annotated[
-        list[str] | None, typer.Option("--fit", help="Constant policies to fit on; default: those that ran.")
+        list[str] | None,
+        typer.Option(
+            "--fit", help="Constant policies to fit on; default: tokens=1, 3, 8 and 20, as far as they ran, else all."
+        ),
     ] = None,
     pair: opt.PairName = None,
     target: opt.Target = None,
     draft: opt.Draft = None,
     dataset: opt.Dataset = "demo-code",
+    split: opt.Split = None,
     limit: opt.Limit = 6,
     seed: opt.Seed = None,
     chat: opt.Chat = False,
@@ -37,22 +41,29 @@ def calibrate(
     device: opt.Device = None,
     draft_device: opt.DraftDevice = None,
     threads: opt.Threads = None,
+    resume: opt.Resume = False,
+    force: opt.Force = False,
     progress: opt.Progress = True,
     as_json: opt.Json = False,
 ) -> None:
-    """Fit what a draft step, a verification and an iteration cost on this machine, from short measured runs."""
+    """Fit what a draft step, a verification and an iteration cost on this machine, from short measured runs.
+
+    What is measured stays in a folder beside OUT (cost.json: cost-runs), so that an interrupted run can go on.
+    """
     import oracle
-    from analysis.calibrate import FIT
+    from analysis.calibrate import FIT, check_policies
     from analysis.calibrate import calibrate as fit_cost
 
     if runs:
         measured = [opt.load_runs(path) for path in runs]
     else:
-        prompts = oracle.load_prompts(dataset, limit=limit, seed=seed)
-        loaded = opt.load_pair(pair, target, draft, dtype, device, draft_device, threads)
         policies = list(fit or FIT)
+        check_policies(policies)
+        prompts = oracle.load_prompts(dataset, split=split, limit=limit, seed=seed)
+        loaded = opt.load_pair(pair, target, draft, dtype, device, draft_device, threads)
         settings = {"max_new_tokens": max_new_tokens, "repeats": repeats, "chat": chat, "progress": progress}
-        measured = [oracle.measure(loaded, prompts, policies, **settings)]
+        folder = out.with_name(f"{out.stem}-runs")
+        measured = [oracle.measure(loaded, prompts, policies, folder, resume=resume, force=force, **settings)]
     calibration = fit_cost(measured, fit)
     calibration.cost.save(out)
     if as_json:
@@ -101,6 +112,6 @@ def show_calibration(calibration: Calibration, out: Path) -> None:
     )
     if calibration.disturbed:
         opt.note(
-            f"Note: {calibration.disturbed} of {calibration.calls} calls took over {LIMIT} times the median of their "
-            "repeats and are left out of the fit."
+            f"Note: {calibration.disturbed} of {calibration.calls} calls were slow alone (over {LIMIT} times the "
+            "median of their repeats) and are left out of the fit."
         )

@@ -71,6 +71,7 @@ def show_measured(runs: Runs, out: Path, as_json: bool) -> None:
     found = summary(runs)
     if as_json:
         show_json([dataclasses.asdict(each) for each in found])
+        _check_texts(runs)
         return
     rows = [
         [
@@ -86,8 +87,39 @@ def show_measured(runs: Runs, out: Path, as_json: bool) -> None:
     ]
     columns = ["policy", "iter.", "drafted", "acc.\nshare", "ms per\ntoken", "speedup\n[95 %]", "decoding only\n[95 %]"]
     show_table(f"{out}: {found[0].prompts} prompts, {found[0].repeats} repeats", columns, rows)
-    for each in found:
-        if each.different_texts:
+    in_force = [
+        [policy_text(name), *in_words(settings)] for name, settings in runs.meta["policies"].items() if settings
+    ]
+    columns = ["policy", "num_assistant_\ntokens", "schedule", "threshold", "refitted"]
+    if in_force:
+        show_table("What was in force on the draft's generation config", columns, in_force)
+    _check_texts(runs)
+
+
+def in_words(settings: dict) -> tuple[str, ...]:
+    """The library's settings of one policy: tokens, schedule, threshold, and whether the threshold is refitted."""
+    threshold = f"{settings['threshold']:g}" if settings["threshold"] else "0 (off)"
+    return str(settings["tokens"]), settings["schedule"], threshold, "yes" if settings["adaptive"] else "no"
+
+
+def _check_texts(runs: Runs) -> None:
+    """Say which texts are not plain decoding's.  Raises RuntimeError where rounding does not explain one."""
+    from analysis.differences import divergences
+
+    dtype = str(runs.meta.get("machine", {}).get("dtype"))
+    faults = []
+    for policy in runs.policies:
+        here = divergences(runs.of(policy), dtype)
+        wrong = [each for each in here if not each.near_tie]
+        if here:
+            lead = max(each.margin for each in here)
             opt.note(
-                f"Note: {each.policy}: {each.different_texts} texts are not those of plain decoding (`oracle validate` says why)."
+                f"Note: {policy}: {len(here)} texts leave plain decoding's, {len(here) - len(wrong)} of them where the "
+                f"target's choice is a near-tie in {dtype} (largest lead {lead:.2g} logits)."
             )
+        faults += [f"{policy}, prompt {each.prompt}, token {each.token}, lead {each.margin:.2g}" for each in wrong]
+    if faults:
+        raise RuntimeError(
+            f"{len(faults)} texts leave plain decoding's where no rounding turns the target's choice: {faults[0]}; "
+            "the runs are kept, but a model or the library is at fault, and no speedup of these can be trusted"
+        )

@@ -31,8 +31,10 @@ Dataset = Annotated[
         help="mbpp, alpaca, humaneval, cnn_dailymail, demo-code, demo-text, or a .jsonl/.json/.parquet file.",
     ),
 ]
-Split = Annotated[str | None, typer.Option("--split", help="Split of a hub data set.")]
-Limit = Annotated[int | None, typer.Option("--limit", help="Use that many prompts.")]
+Split = Annotated[
+    str | None, typer.Option("--split", help="Split of a hub data set; default: test, or train where there is none.")
+]
+Limit = Annotated[int | None, typer.Option("--limit", help="Use that many prompts; collect takes all by default.")]
 Seed = Annotated[
     int | None, typer.Option("--seed", help="Draw the prompts at random with this seed; default: the first ones.")
 ]
@@ -47,10 +49,11 @@ Policies = Annotated[
     typer.Option("--policy", "-p", help="name or name:key=value,...; give it several times.", show_default=False),
 ]
 DraftCost = Annotated[
-    float | None, typer.Option("--draft-cost", help="Time of a draft step over time of a target step.")
+    float | None, typer.Option("--draft-cost", help="Time of a draft step over time of a target step; default 0.1.")
 ]
 CostFile = Annotated[Path | None, typer.Option("--cost", help="A cost model that `oracle calibrate` measured.")]
 NewTokens = Annotated[int, typer.Option("--max-new-tokens", help="Length limit of each text.")]
+Overrun = Annotated[int, typer.Option("--max-overrun", help="Draft tokens to record after each disagreement.")]
 Repeats = Annotated[int, typer.Option("--repeats", help="How often each call is made.")]
 Threads = Annotated[
     int | None,
@@ -81,6 +84,7 @@ def load_pair(
     threads: int | None = None,
 ) -> Pair:
     """The pair that the options name (the embedded one where they name none), on that many processor threads."""
+    from oracle.decoding import switched_off
     from oracle.pairs import load_pair as load
 
     if name is None and target is None and draft is None:
@@ -93,7 +97,12 @@ def load_pair(
         if threads < 1:
             raise ValueError(f"--threads is {threads}; it must be at least 1")
         torch.set_num_threads(threads)
-    return load(name, target=target, draft=draft, dtype=dtype, device=device, draft_device=draft_device)
+    found = load(name, target=target, draft=draft, dtype=dtype, device=device, draft_device=draft_device)
+    for role, model in (("target", found.target), ("draft", found.draft)):
+        if left_out := switched_off(model):
+            settings = ", ".join(f"{key}={value}" for key, value in left_out.items())
+            note(f"Note: decoding is greedy; the {role}'s own generation settings are switched off: {settings}.")
+    return found
 
 
 def load_trace(path: Path | None) -> Trace:

@@ -12,7 +12,10 @@ from oracle.commands.tables import number_text, show_json, show_table
 
 SINGLE = ("heatmap",)  # pictures of one prompt's text
 Tokenizer = Annotated[
-    str | None, typer.Option("--tokenizer", help="Where to find the tokenizer; default: the trace's target.")
+    str | None,
+    typer.Option(
+        "--tokenizer", help="Its folder, or a model in the cache of Hugging Face; default: the trace's target."
+    ),
 ]
 
 
@@ -28,7 +31,7 @@ def fit(
     draws: Annotated[int, typer.Option(help="Draws of the goodness-of-fit test.")] = 200,
     as_json: opt.Json = False,
 ) -> None:
-    """Fit distributions to the oracle SL, with runs cut short by a text's end counted as what they are.
+    """Fit distributions to the oracle SL, runs cut short by a text's end counted as "at least this long".
 
     Families: geometric (independent acceptance), zero-inflated and mixed geometric, beta-geometric, negative binomial,
     discrete Weibull.  Lengths are accepted tokens r, from 0.
@@ -166,7 +169,12 @@ def plot(
         Path | None, typer.Option("--output", "-o", help="File: .png, .svg or .pdf; default: KIND.png.")
     ] = None,
     policy: opt.Policies = None,
-    prompt: Annotated[int, typer.Option(help="Number of the prompt, for iterations and heatmap.")] = 0,
+    prompt: Annotated[
+        int,
+        typer.Option(
+            help="Place of the prompt in the trace, from 0, for iterations and heatmap; the title shows its id."
+        ),
+    ] = 0,
     tokenizer: Tokenizer = None,
 ) -> None:
     """Draw a picture: histogram, variance, position, iterations, hazard, survival, calibration, roc or heatmap.

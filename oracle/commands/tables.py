@@ -27,11 +27,9 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
         padding=0,
     )
     for number, column in enumerate(columns):
-        # Text objects, because names of files and models may hold what rich would read as markup.
-        first = number == 0
-        table.add_column(
-            Text(column), justify="left" if first else "right", overflow="fold", no_wrap=not first or len(columns) > 3
-        )
+        # Text objects, because names of files and models may hold what rich would read as markup.  On a narrow terminal
+        # a cell takes another line: nothing is ever cut off.
+        table.add_column(Text(column), justify="left" if number == 0 else "right", overflow="fold")
     for row in rows:
         table.add_row(*[Text(cell if isinstance(cell, str) else number_text(cell)) for cell in row])
     Console().print(table)
@@ -51,17 +49,25 @@ def number_text(value: Any) -> str:
 
 
 def interval_text(value: Any) -> str:
-    """A ratio never stands without its interval: 1.23 [1.10, 1.40]; one prompt has none: 1.23 (one prompt)."""
+    """A ratio never stands without its interval: 1.23 [1.10, 1.40]; [-] where one prompt says nothing of others."""
+    if math.isnan(value.value):
+        return "-"
     if math.isnan(value.low):
-        return f"{value.value:.2f} (one prompt)"
+        return f"{value.value:.2f} [-]"
     return f"{value.value:.2f} [{value.low:.2f}, {value.high:.2f}]"
+
+
+def percent_text(value: Any) -> str:
+    """A difference with its interval, in per cent, on two lines."""
+    interval = "[-]" if math.isnan(value.low) else f"[{100 * value.low:+.0f},{100 * value.high:+.0f}]"
+    return f"{100 * value.value:+.1f}\n{interval}"
 
 
 def policy_text(text: str, width: int = 17) -> str:
     """A policy's text, broken after its name and its keys where it is too long for a column."""
     if len(text) <= width or text.startswith("oracle:"):
         return text
-    return text.replace(":", ":\n ", 1).replace(",", ",\n ")
+    return text.replace(":", ":\n ", 1).replace(",", ",\n ").replace("heuristic_", "heuristic_\n ")
 
 
 def short_count(value: int) -> str:

@@ -10,12 +10,13 @@ import typer
 
 from oracle.commands import options as opt
 from oracle.commands.calibrating import show_calibration
-from oracle.commands.tables import interval_text, policy_text, show_json, show_table
+from oracle.commands.tables import interval_text, percent_text, policy_text, show_json, show_table
 
 if TYPE_CHECKING:
     from analysis.calibrate import Calibration
-    from analysis.validate import Budget, Validation
+    from analysis.validate import Budget, Row, Validation
     from oracle.pairs import Pair
+    from oracle.prompts import PromptSet
 
 DEFAULT_VALIDATED = (
     "constant:tokens=2",
@@ -49,12 +50,14 @@ def validate(
     target: opt.Target = None,
     draft: opt.Draft = None,
     dataset: opt.Datasets = None,
+    split: opt.Split = None,
     limit: opt.Limit = 6,
     seed: opt.Seed = None,
     chat: opt.Chat = False,
     policy: opt.Policies = None,
     repeats: opt.Repeats = 5,
     max_new_tokens: opt.NewTokens = 96,
+    max_overrun: opt.Overrun = 32,
     dtype: opt.Dtype = "auto",
     device: opt.Device = None,
     draft_device: opt.DraftDevice = None,
@@ -62,7 +65,7 @@ def validate(
     resume: opt.Resume = False,
     force: opt.Force = False,
     counts: Annotated[float, typer.Option(help="Budget: share of identical iterations in float32.")] = 1.0,
-    median: Annotated[float, typer.Option(help="Budget: median error of the speedups.")] = 0.03,
+    median: Annotated[float, typer.Option(help="Budget: median error of the speedups; 0.03 is 3 %.")] = 0.03,
     worst: Annotated[float, typer.Option(help="Budget: worst error of a speedup.")] = 0.08,
     plot: Annotated[Path | None, typer.Option(help="Draw simulated against measured into this file.")] = None,
     progress: opt.Progress = True,
@@ -71,8 +74,10 @@ def validate(
     """Compare simulation with the real generator: iteration by iteration, and second by second.
 
     Give --runs and --trace; or a pair and data sets, and it collects, measures, calibrates and compares in one go
-    (without anything: the embedded pair on both demo sets).  Exit status 1 where the budget is not kept.
+    (without anything: the embedded pair on both demo sets).  In half precision the trace then holds the text of an
+    assisted run.  Exit status 1 where the budget is not kept.
     """
+    import oracle
     from analysis.validate import Budget
 
     if runs or trace:
@@ -82,6 +87,11 @@ def validate(
             )
         pairs = list(zip(trace, runs, strict=True))
     else:
+        chosen = _to_validate(policy or DEFAULT_VALIDATED)
+        sets = [
+            oracle.load_prompts(name, split=split, limit=limit, seed=seed)
+            for name in dataset or ("demo-code", "demo-text")
+        ]
         loaded = opt.load_pair(pair, target, draft, dtype, device, draft_device, threads)
         settings = {
             "max_new_tokens": max_new_tokens,
@@ -90,10 +100,7 @@ def validate(
             "force": force,
             "progress": progress,
         }
-        pairs = [
-            _collect_and_measure(loaded, name, limit, seed, policy or DEFAULT_VALIDATED, repeats, out, settings)
-            for name in dataset or ("demo-code", "demo-text")
-        ]
+        pairs = [_collect_and_measure(loaded, prompts, chosen, repeats, max_overrun, out, settings) for prompts in sets]
     validation, fitted = _validate(pairs, cost, policy, Budget(counts=counts, median=median, worst=worst))
     for (_, folder), calibration in zip(pairs, fitted, strict=False):
         file = folder / "cost.json"
@@ -106,16 +113,35 @@ def validate(
         raise typer.Exit(1)
 
 
+def _to_validate(policies: Sequence[str]) -> list[str]:
+    """The policies, checked before anything is run."""
+    from analysis.calibrate import FIT
+    from analysis.policies import parse
+
+    for policy in policies:
+        if parse(policy) in map(parse, FIT):
+            raise ValueError(f"policy {policy!r} is one that the prices are fitted on ({', '.join(FIT)}); name another")
+    return list(policies)
+
+
 def _collect_and_measure(
-    pair: Pair, name: str, limit: int | None, seed: int | None, policies, repeats: int, out: Path, settings: dict
+    pair: Pair,
+    prompts: PromptSet,
+    policies: Sequence[str],
+    repeats: int,
+    max_overrun: int,
+    out: Path,
+    settings: dict,
 ) -> tuple[Path, Path]:
+    """Folders of the trace and of the runs."""
     import oracle
     from analysis.calibrate import FIT
 
-    prompts = oracle.load_prompts(name, limit=limit, seed=seed)
     trace, runs = out / f"trace-{prompts.name}", out / f"runs-{prompts.name}"
     opt.note(f"{prompts.name}: collecting {len(prompts)} prompts, then measuring {repeats} repeats ...")
-    oracle.collect(pair, prompts, trace, **settings)
+    # Every pass of a run with a draft reads several tokens, and half precision rounds by how many.
+    reference = "plain" if pair.target.dtype.itemsize >= 4 else "assisted"
+    oracle.collect(pair, prompts, trace, reference=reference, max_overrun=max_overrun, **settings)
     oracle.measure(pair, prompts, [*FIT, *policies], runs, repeats=repeats, **settings)
     return trace, runs
 
@@ -147,49 +173,32 @@ def _draw(validation: Validation, file: Path | None) -> None:
     from analysis.figures import save
     from analysis.plots_policies import Comparison, simulated_vs_measured_panels
 
-    if file is not None:
+    if file is not None and validation.rows:
         points = [Comparison(row.policy, row.simulated, row.measured, row.dataset) for row in validation.rows]
         opt.note(f"Picture: {save(simulated_vs_measured_panels(points), file)}")
 
 
 def show_validation(validation: Validation, as_json: bool) -> None:
-    """A row a policy and data set, where the error comes from, and the verdict."""
+    """For each data set a row a policy, then where the errors come from; what differs and why; the verdict."""
     import dataclasses
 
     import numpy as np
 
     if as_json:
-        rows = [{**dataclasses.asdict(row), "error": row.error} for row in validation.rows]
+        rows = [dataclasses.asdict(row) for row in validation.rows]
         show_json({"passed": validation.passed, "failures": validation.failures, "rows": rows})
         return
-    rows = [
-        [
-            policy_text(row.policy),
-            row.dataset,
-            f"{row.identical:.2%}",
-            interval_text(row.simulated),
-            interval_text(row.measured),
-            f"{row.error:+.1%}",
-        ]
-        for row in validation.rows
-    ]
-    show_table(
-        "Decoding speedup, simulated and measured",
-        ["policy", "data", "same\niter.", "simulated [95 %]", "measured [95 %]", "error"],
-        rows,
-    )
-    names = list(validation.rows[0].parts)
-    split = [
-        [policy_text(row.policy), row.dataset, *(f"{row.parts[name]:+.1%}" for name in names)]
-        for row in validation.rows
-    ]
-    show_table("Where the error comes from (the parts add up)", ["policy", "data", *names], split)
-    show_divergences(validation)
+    for name in dict.fromkeys(row.dataset for row in validation.rows):
+        _show_data_set(name, [row for row in validation.rows if row.dataset == name])
+    _show_divergences(validation)
     for row in validation.rows:
+        place = f"{row.policy}, {row.dataset}"
         if row.difference is not None:
-            opt.note(f"{row.policy}, {row.dataset}: first difference: {row.difference}")
+            opt.note(f"{place}: first difference: {row.difference}")
         if row.different_texts:
-            opt.note(f"{row.policy}, {row.dataset}: {row.different_texts} of {row.prompts} texts are not the trace's")
+            opt.note(f"{place}: {row.different_texts} of {row.prompts} texts are not the trace's")
+        if row.outside:
+            opt.note(f"Warning: {place}: {row.outside}; prices there are extrapolated.")
     errors, spreads = validation.errors, [row.spread for row in validation.rows if np.isfinite(row.spread)]
     if len(errors):
         typer.echo(f"Error of the speedups: median {np.median(errors):.1%}, worst {errors.max():.1%}.")
@@ -202,24 +211,50 @@ def show_validation(validation: Validation, as_json: bool) -> None:
     )
 
 
-def show_divergences(validation: Validation) -> None:
+def _show_data_set(name: str, rows: Sequence[Row]) -> None:
+    cells = [
+        [
+            policy_text(row.policy) + ("" if row.comparable else "\n (own loop,\n not judged)"),
+            f"{row.identical:.2%}",
+            interval_text(row.simulated),
+            interval_text(row.measured),
+            f"{row.error.value:+.1%}",
+        ]
+        for row in rows
+    ]
+    columns = ["policy", "same\niter.", "simulated [95 %]", "measured [95 %]", "error"]
+    show_table(f"{name}: speedup of decoding, simulated and measured ({rows[0].prompts} prompts)", columns, cells)
+    parts = [[policy_text(row.policy), *map(percent_text, (row.error, *row.parts.values()))] for row in rows]
+    show_table(
+        "Where the error comes from, % [95 %]; the parts add up to it", ["policy", "error", *rows[0].parts], parts
+    )
+
+
+def _show_divergences(validation: Validation) -> None:
     """Texts that are not plain decoding's, and how sure the target was where they leave it; nothing where all are."""
     import numpy as np
 
-    rows = []
-    for row in validation.rows:
-        if row.divergences:
-            margins = [each.margin for each in row.divergences]
-            rows.append(
-                [
-                    policy_text(row.policy),
-                    row.dataset,
-                    f"{len(row.divergences)} of {row.prompts} ({len(row.divergences) / row.prompts:.0%})",
-                    f"{np.median([each.token for each in row.divergences]):.0f}",
-                    f"{np.median(margins):.2g}",
-                    f"{max(margins):.2g}",
-                ]
-            )
+    rows = [
+        [
+            policy_text(row.policy),
+            row.dataset.rpartition("/")[2],
+            f"{len(row.divergences)} of {row.prompts}\n({len(row.divergences) / row.prompts:.0%})",
+            sum(each.near_tie for each in row.divergences),
+            f"{np.median([each.token for each in row.divergences]):.0f}",
+            f"{np.median([each.margin for each in row.divergences]):.2g}",
+            f"{max(each.margin for each in row.divergences):.2g}",
+        ]
+        for row in validation.rows
+        if row.divergences
+    ]
     if rows:
-        columns = ["policy", "data", "texts", "first at\n(median)", "lead there\n(median)", "largest\nlead"]
-        show_table("Texts that leave plain decoding's; the target's lead there in logits", columns, rows)
+        columns = [
+            "policy",
+            "data",
+            "texts",
+            "near-\nties",
+            "at token\n(median)",
+            "lead there\n(median)",
+            "largest\nlead",
+        ]
+        show_table("Texts that leave plain decoding's, and the target's lead there in logits", columns, rows)
