@@ -1,27 +1,30 @@
 """What observing a run costs: the same calls with and without the observer, side by side.
 
-``python tests/benchmarks/bench_observation.py [--rounds 20] [--tokens 64] [--tiny]`` prints, for plain decoding and
-three kinds of assisted generation, the ratio of observed to unobserved seconds and of processor seconds: median
-over the rounds and the interval that half of them fall in.  ``--tiny`` takes a random pair whose passes are as
-short as passes get, the worst case.
+``python tests/benchmarks/bench_observation.py [--rounds 20] [--tokens 64] [--tiny]`` prints what the observer takes by
+itself, on models that do nothing, as a share of a real iteration; and, for plain decoding and three kinds of assisted
+generation, the ratio of observed to unobserved seconds and of processor seconds: median over the rounds and the
+interval that half of them fall in (on a shared machine this is wider than what is looked for).  ``--tiny`` takes a
+random pair whose passes are as short as passes get, the worst case.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1])]
 
 from oracle.decoding import greedy_config, neutral  # noqa: E402
-from oracle.generate import Settings, assisted, plain  # noqa: E402
+from oracle.generate import Settings, _Watch, _watched_forward, assisted, plain  # noqa: E402
 from oracle.pairs import Pair, load_pair  # noqa: E402
-from oracle.timing import clock_for  # noqa: E402
+from oracle.timing import Clock, clock_for  # noqa: E402
 
 # None is plain decoding.  With scikit-learn a fixed threshold needs the observer, so `adaptive` stands for it.
 ARMS = {
@@ -78,6 +81,51 @@ def ratios(pair: Pair, prompt: np.ndarray, settings: Settings | None, tokens: in
     return np.array(found)
 
 
+class Idle:
+    """A candidate generator that does nothing: what is left is the observer."""
+
+    num_assistant_tokens = 5
+
+    def __init__(self) -> None:
+        self.generation_config = self.assistant_generation_config = SimpleNamespace(assistant_confidence_threshold=0.4)
+
+    def get_candidates(self, ids):
+        return ids, None
+
+    def update_candidate_strategy(self, ids, scores, matches):
+        pass
+
+
+def observer_alone(rounds: int = 20_000) -> float:
+    """Seconds that observing adds to an iteration: rounds of a generator and a target that do nothing, watched or not.
+
+    The best of five, because everything else on the machine only ever adds.
+    """
+    import torch
+
+    ids = torch.zeros(1, 20, dtype=torch.long)
+
+    def once(watch: bool) -> float:
+        target, generator, noted = torch.nn.Identity(), Idle(), _Watch(Clock(), 4)
+        with _watched_forward(target, noted) if watch else contextlib.nullcontext():
+            if watch:
+                noted.attach(generator)
+            start = time.perf_counter()
+            for _ in range(rounds):
+                generator.get_candidates(ids)
+                target(ids)
+                generator.update_candidate_strategy(ids, None, 0)
+            return (time.perf_counter() - start) / rounds
+
+    return min(once(True) for _ in range(5)) - min(once(False) for _ in range(5))
+
+
+def iteration_seconds(pair: Pair, prompt: np.ndarray, settings: Settings, tokens: int) -> float:
+    """Mean seconds of an iteration of a real run."""
+    seen = assisted(pair, prompt, settings, max_new_tokens=tokens, clock=clock_for(pair))
+    return seen.total_seconds / len(seen.iterations["drafted"])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20)
@@ -91,7 +139,12 @@ def main() -> None:
     else:
         pair = load_pair("demo")
         prompt = np.array(pair.tokenizer('"""\nReturn the sum of a list.\n"""\n')["input_ids"])
-    for name, settings in ARMS.items():
+    alone, shortest = observer_alone(), iteration_seconds(pair, prompt, Settings(1), given.tokens)
+    print(
+        f"the observer alone: {alone * 1e6:.1f} microseconds an iteration, {alone / shortest:.2%} of one with a single "
+        f"drafted token ({shortest * 1e3:.2f} ms)"
+    )
+    for name, settings in ARMS.items() if given.rounds else ():
         wall, processor = np.quantile(
             ratios(pair, prompt, settings, given.tokens, given.rounds), [0.25, 0.5, 0.75], axis=0
         ).T
