@@ -1,0 +1,47 @@
+"""The README's tables of simulated and measured speedups, as Markdown, from what ``oracle validate --json`` printed.
+
+python data/validation_table.py data/results/validation-demo.json
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from analysis.bootstrap import Estimate
+from oracle.commands.tables import interval_text
+
+
+def main(*files: str) -> None:
+    for file in files:
+        found = json.loads(Path(file).read_text(encoding="utf-8"))
+        datasets = list(dict.fromkeys(row["dataset"] for row in found["rows"]))
+        heads = [
+            f"{name}: {column}" for name in datasets for column in ("same iterations", "simulated", "measured", "error")
+        ]
+        print(f"| policy | {' | '.join(heads)} |\n|{'---|' * (len(heads) + 1)}")
+        for policy in dict.fromkeys(row["policy"] for row in found["rows"]):
+            cells = []
+            for row in found["rows"]:
+                if row["policy"] == policy:
+                    speedups = [interval_text(_estimate(row[key])) for key in ("simulated", "measured")]
+                    cells += [f"{row['identical']:.1%}", *speedups, f"{row['error']['value']:+.1%}"]
+            print(f"| `{policy}` | {' | '.join(cells)} |")
+        errors = sorted(abs(row["error"]["value"]) for row in found["rows"])
+        middle = (errors[(len(errors) - 1) // 2] + errors[len(errors) // 2]) / 2
+        print(f"\nmedian {middle:.1%}, worst {errors[-1]:.1%}; {found['failures'] or 'within the budget'}")
+        for row in found["rows"]:
+            if row["divergences"]:
+                margins = [each["margin"] for each in row["divergences"]]
+                ties = sum(each["near_tie"] for each in row["divergences"])
+                print(
+                    f"{row['policy']}: {len(margins)} of {row['prompts']} texts leave plain decoding's, {ties} at "
+                    f"near-ties, leads {', '.join(f'{margin:.2g}' for margin in sorted(margins))}"
+                )
+
+
+def _estimate(stored: dict) -> Estimate:
+    return Estimate(*(float("nan") if stored[key] is None else stored[key] for key in ("value", "low", "high")))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
