@@ -28,9 +28,9 @@ def split(
     repeat; ``calls`` and ``plain`` the calls of each prompt, by repeat.  Starting from the simulated speedup, one
     ingredient after the other is replaced by the measured one, and each term is what that changed: the counts (whose
     iterations), the draft's seconds, the verification's, the constant of an iteration, the steps of plain decoding.
-    Measured seconds are each prompt's mean over the repeats that were not ``disturbed`` (keys of calls), as in the fit; what is left after the last
-    replacement is drift: how far the ratio of those means is from the speedup, which is a median over the repeats.
-    Intervals are over prompts (``analysis.bootstrap``).
+    Measured seconds are each prompt's mean over the repeats that were not ``disturbed`` (keys of calls), as in the
+    fit; what is left after the last replacement is drift: how far the ratio of those means is from the speedup, which
+    is a median over the repeats.  Intervals are over prompts (``analysis.bootstrap``).
     """
 
     def quiet(group: Sequence[Call]) -> Sequence[Call]:
