@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,7 +74,7 @@ class Validation:
     @property
     def failures(self) -> list[str]:
         """What breaks the budget, in words; empty when it is kept."""
-        found = [f"{each}" for each in self.not_replayed]
+        found = list(self.not_replayed)
         for row in self.rows:
             place = f"{row.policy} on {row.dataset}"
             if row.dtype == "float32" and row.identical < self.budget.counts:
@@ -122,27 +122,27 @@ def validate(
     prompts and limits, and for a policy that the cost model was fitted on: that would prove nothing.
     """
     check_same_models(trace, runs)
-    fitted = {_what_runs(policy) for policy in cost.machine.get("fitted_on", ())}
+    fitted = {what_runs(policy) for policy in cost.machine.get("fitted_on", ())}
     ran = [policy for policy in runs.policies if policy != PLAIN]
-    chosen = [policy for policy in ran if _what_runs(policy) not in fitted] if policies is None else list(policies)
+    chosen = [policy for policy in ran if what_runs(policy) not in fitted] if policies is None else list(policies)
     for policy in chosen:
         if isinstance(parse(policy), Plain):
             raise ValueError(f"policy {policy!r} is what the others are compared with; name one that drafts")
-        if _what_runs(policy) in fitted:
+        if what_runs(policy) in fitted:
             raise ValueError(f"policy {policy!r}: the cost model was fitted on it, so it cannot be validated with it")
     if not chosen:
         raise ValueError(f"nothing to validate: the cost model was fitted on every policy that ran ({', '.join(ran)})")
     name = dataset or trace.dataset
-    rows, left = [], []
+    rows, left, out = [], [], disturbed(runs)
     for policy in chosen:
         try:
-            rows.append(_row(trace, runs, cost, policy, name))
+            rows.append(_row(trace, runs, cost, policy, name, out))
         except NotRecorded as reason:
             left.append(f"{policy} on {name} cannot be replayed: {reason}")
     return Validation(tuple(rows), budget or Budget(), tuple(left))
 
 
-def _what_runs(policy: str) -> Policy:
+def what_runs(policy: str) -> Policy:
     """The policy as the generator knows it: a threshold of 0 is a constant, whatever its name."""
     rule = parse(policy)
     off = type(rule) in (Constant, Dynamic, Roc) and rule.threshold == 0
@@ -155,7 +155,10 @@ def combine(validations: Sequence[Validation]) -> Validation:
     return Validation(tuple(rows), validations[0].budget, tuple(left))
 
 
-def _row(trace: Trace, runs: Runs, cost: CostModel, policy: str, dataset: str) -> Row:
+def _row(
+    trace: Trace, runs: Runs, cost: CostModel, policy: str, dataset: str, out: Collection[tuple[str, int, int]]
+) -> Row:
+    """One policy; calls with a key in ``out`` were disturbed."""
     calls, plain = complete(runs, policy)
     matched = match(trace, [group[0] for group in calls])
     result = simulate(matched, policy, cost)
@@ -178,9 +181,7 @@ def _row(trace: Trace, runs: Runs, cost: CostModel, policy: str, dataset: str) -
     seconds = [each[timed] for each in _simulated(matched, result, cost)]
     whole = result.plain_seconds + result.prefill_seconds[:, 1], result.prompt_seconds + result.prefill_seconds[:, 0]
     clocked = paired(runs, policy, decoding=True, prompts=timed)
-    error, parts = split(
-        seconds, clocked, [calls[at] for at in timed], [plain[at] for at in timed], cost, disturbed(runs)
-    )
+    error, parts = split(seconds, clocked, [calls[at] for at in timed], [plain[at] for at in timed], cost, out)
     measured = speedup(clocked)
     return Row(
         policy=policy,

@@ -116,10 +116,10 @@ def validate(
 def _to_validate(policies: Sequence[str]) -> list[str]:
     """The policies, checked before anything is run."""
     from analysis.calibrate import FIT
-    from analysis.policies import parse
+    from analysis.validate import what_runs
 
     for policy in policies:
-        if parse(policy) in map(parse, FIT):
+        if what_runs(policy) in map(what_runs, FIT):
             raise ValueError(f"policy {policy!r} is one that the prices are fitted on ({', '.join(FIT)}); name another")
     return list(policies)
 
