@@ -1,6 +1,6 @@
 """Reads traces: replays policies, prices them, fits the distributions, and shows the result.  Never loads torch."""
 
 from analysis.cost import CostModel
-from analysis.simulate import SimulationResult, simulate
+from analysis.replay.simulate import SimulationResult, simulate
 
 __all__ = ["CostModel", "SimulationResult", "simulate"]

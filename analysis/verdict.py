@@ -9,9 +9,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.bootstrap import Estimate
-from analysis.signals import SignalQuality
-from analysis.statistics import Description
+from analysis.describe.signals import SignalQuality
+from analysis.describe.statistics import Description
+from analysis.intervals import Estimate
 
 SIGNIFICANCE = 0.05
 SMALL_EXCESS = 0.1  # relative; less excess variance than this is detectable in large traces but changes little

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.trace import Trace, iter_records, write_meta, write_part
+from oracle.records.trace import Trace, iter_records, write_meta, write_part
 
 SAME = ("eos_token_ids", "max_new_tokens", "max_overrun", "decoding", "reference", "chat", "dtype")
 

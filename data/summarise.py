@@ -6,10 +6,10 @@ python data/summarise.py COST.json TRACE...
 import sys
 
 from analysis.cost import CostModel
-from analysis.simulate import simulate
+from analysis.replay.simulate import simulate
 from oracle.collect import summarize
 from oracle.commands.tables import interval_text
-from oracle.trace import Trace
+from oracle.records.trace import Trace
 
 POLICIES = (
     "constant:tokens=2", "constant:tokens=5", "heuristic", "dynamic", "dynamic:threshold=0.8,tokens=20",

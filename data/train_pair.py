@@ -21,7 +21,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from oracle.prompts import DEMOS, load_prompts
+from oracle.prompts.sets import DEMOS, load_prompts
 
 EOS = "<|endoftext|>"
 LENGTH = 256  # tokens of a training row

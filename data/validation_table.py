@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from analysis.bootstrap import Estimate
+from analysis.intervals import Estimate
 from oracle.commands.tables import interval_text
 
 

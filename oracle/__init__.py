@@ -2,8 +2,8 @@
 
 from oracle.collect import collect
 from oracle.measure import measure
-from oracle.pairs import Pair, load_pair
-from oracle.prompts import load_prompts
-from oracle.trace import Trace
+from oracle.models.pairs import Pair, load_pair
+from oracle.prompts.sets import load_prompts
+from oracle.records.trace import Trace
 
 __all__ = ["Pair", "Trace", "collect", "load_pair", "load_prompts", "measure"]

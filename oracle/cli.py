@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from oracle.commands import calibrating, collecting, demonstrating, measuring, replaying, showing, validating
+from oracle.commands import calibrate, collect, demo, fit, iterations, measure, plot, report, simulate, stats, validate
 
 
 class Commands(TyperGroup):
@@ -68,7 +68,7 @@ def options(
     pass
 
 
-for module in (demonstrating, collecting, replaying, measuring, calibrating, validating, showing):
+for module in (demo, collect, simulate, iterations, measure, calibrate, validate, fit, stats, plot, report):
     module.register(app)
 
 

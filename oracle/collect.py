@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oracle.encode import Encoded, digest, encode
-from oracle.pairs import Pair, check_pair, describe
-from oracle.trace import Trace, oracle_positions, part_files, read_meta, write_meta, write_part
+from oracle.models.pairs import Pair, check_pair, describe
+from oracle.prompts.encode import Encoded, digest, encode
+from oracle.records.trace import Trace, oracle_positions, part_files, read_meta, write_meta, write_part
 
 if TYPE_CHECKING:
-    from oracle.prompts import PromptSet
+    from oracle.prompts.sets import PromptSet
 
 BATCH_SIZES = {"cpu": 16}  # by kind of device, where none is asked for
 _OTHER_BATCH_SIZE = 32
@@ -132,7 +132,7 @@ def summarize(trace: Trace) -> Summary:
 
 def _run(pair: Pair, encoded: Sequence[Encoded], out: Path, done: int, meta: dict, progress: bool) -> int:
     """Collect and write the parts after the ``done`` first ones; returns the target's tokens in them."""
-    from oracle.decoding import neutral
+    from oracle.models.decoding import neutral
     from oracle.overruns import can_share
     from oracle.record import record_batch
 
@@ -157,7 +157,7 @@ def _run(pair: Pair, encoded: Sequence[Encoded], out: Path, done: int, meta: dic
 
 
 def _facts(pair: Pair, encoded: Sequence[Encoded]) -> dict[str, Any]:
-    from oracle.decoding import eos_token_ids
+    from oracle.models.decoding import eos_token_ids
 
     return {
         "pair": pair.name,

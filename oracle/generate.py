@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from oracle.decoding import greedy_config, neutral
-from oracle.pairs import Pair, unequal_rows
-from oracle.runs import ITERATION_COLUMNS
+from oracle.models.decoding import greedy_config, neutral
+from oracle.models.pairs import Pair, unequal_rows
+from oracle.records.runs import ITERATION_COLUMNS
 from oracle.timing import Clock
 
 

@@ -1,6 +1,6 @@
 """Draft and verify: speculative decoding with any policy object, greedy, on one screen.
 
-It runs the policies that the library does not have, and is what the replay in ``analysis.simulate`` mirrors.
+It runs the policies that the library does not have, and is what the replay in ``analysis.replay.simulate`` mirrors.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
-from analysis.policies import Policy, Signals
-from oracle.decoding import eos_token_ids, neutral
 from oracle.generate import Observed, columns_of
-from oracle.pairs import Pair, shared_rows
-from oracle.passes import device_of, distribution, forward
+from oracle.models.decoding import eos_token_ids, neutral
+from oracle.models.pairs import Pair, shared_rows
+from oracle.models.passes import device_of, distribution, forward
+from oracle.policies.rules import Policy, Signals
 from oracle.timing import Clock
 
 

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oracle import runs as files
-from oracle.encode import Encoded, digest, encode
-from oracle.pairs import Pair, check_pair, describe
-from oracle.runs import Call, Runs
+from oracle.models.pairs import Pair, check_pair, describe
+from oracle.prompts.encode import Encoded, digest, encode
+from oracle.records import runs as files
+from oracle.records.runs import Call, Runs
 
 if TYPE_CHECKING:
-    from analysis.policies import Policy
     from oracle.generate import Observed
-    from oracle.prompts import PromptSet
+    from oracle.policies.rules import Policy
+    from oracle.prompts.sets import PromptSet
     from oracle.timing import Clock
 
 PLAIN = "none"
@@ -60,7 +60,7 @@ def measure(
 ) -> Runs:
     """Run plain greedy decoding and every policy for real, ``repeats`` times on each prompt, and clock every iteration.
 
-    Policies are written as for ``analysis.simulate``; those that the library does not have run in the toolkit's own
+    Policies are written as for ``analysis.replay.simulate``; those that the library does not have run in the toolkit's own
     loop, and their calls say so (``generator``).  ``out`` is a directory that holds each call as soon as it has
     ended; without it everything stays in memory.  Raises ValueError for arguments that make no sense or a pair that
     cannot be run, RuntimeError for a run that failed; finished calls stay, and ``resume`` goes on after them.
@@ -86,9 +86,9 @@ def measure(
 
 def _arms(pair: Pair, policies: Iterable[str]) -> dict[str, Policy]:
     """Text -> policy, plain decoding first.  Raises ValueError for one unknown, given twice, or not to be run here."""
-    from analysis.policies import Plain, parse
-    from oracle.arms import settings_of
     from oracle.generate import check_settings
+    from oracle.policies.library import settings_of
+    from oracle.policies.rules import Plain, parse
 
     if isinstance(policies, str):
         raise ValueError(f"policies={policies!r}: give a list, such as [{policies!r}]")
@@ -167,9 +167,9 @@ def _state_after(policy: Policy, state: Any, call: Call) -> Any:
 
 def _observe(plan: Plan, prompt: Encoded, policy: Policy, state: Any) -> tuple[Observed, Any]:
     """One call of the generator, and the policy's state after it."""
-    from analysis.policies import Plain
-    from oracle.arms import settings_of
     from oracle.generate import assisted, plain
+    from oracle.policies.library import settings_of
+    from oracle.policies.rules import Plain
 
     options = {"max_new_tokens": prompt.max_new_tokens, "clock": plan.clock}
     if isinstance(policy, Plain):
@@ -191,8 +191,8 @@ def _warm_up(plan: Plan) -> None:
 
 
 def _describe_call(plan: Plan, prompt: Encoded, policy: Policy) -> dict[str, Any]:
-    from analysis.policies import Plain
-    from oracle.arms import settings_of
+    from oracle.policies.library import settings_of
+    from oracle.policies.rules import Plain
 
     known = isinstance(policy, Plain) or settings_of(policy) is not None
     return {
@@ -223,7 +223,7 @@ def _margin(pair: Pair, text: np.ndarray) -> float:
     """The target's lead of its first over its second choice after ``text``, in logits."""
     import torch
 
-    from oracle.passes import best, device_of
+    from oracle.models.passes import best, device_of
 
     ids = torch.from_numpy(text.astype(np.int64))[None].to(device_of(pair.target))
     with torch.inference_mode():
@@ -252,7 +252,7 @@ def _meta(plan: Plan, prompts: object, skipped: list[dict]) -> dict[str, Any]:
 
 def _settings_text(policy: Policy) -> dict[str, Any]:
     """The library's settings of a policy; empty for plain decoding and for the toolkit's own loop."""
-    from oracle.arms import settings_of
+    from oracle.policies.library import settings_of
 
     settings = settings_of(policy)
     return {} if settings is None else asdict(settings)

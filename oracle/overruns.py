@@ -10,8 +10,18 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-from oracle.pairs import rows
-from oracle.passes import MOST_LOGITS, Collected, Columns, device_of, distribution, forward, positions_of, speak, takes
+from oracle.models.pairs import rows
+from oracle.models.passes import (
+    MOST_LOGITS,
+    Collected,
+    Columns,
+    device_of,
+    distribution,
+    forward,
+    positions_of,
+    speak,
+    takes,
+)
 
 _MOST_QUERIES = 512  # branches that advance in one pass, whatever the vocabulary
 

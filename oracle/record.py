@@ -8,12 +8,10 @@ import numpy as np
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
-from oracle.decoding import eos_token_ids
-from oracle.encode import Encoded
 from oracle.generate import Settings, assisted
-from oracle.overruns import Branch, Context, overruns_apart, overruns_together
-from oracle.pairs import Pair, rows, shared_rows
-from oracle.passes import (
+from oracle.models.decoding import eos_token_ids
+from oracle.models.pairs import Pair, rows, shared_rows
+from oracle.models.passes import (
     MOST_LOGITS,
     Columns,
     best,
@@ -25,8 +23,10 @@ from oracle.passes import (
     right_padded,
     speak,
 )
+from oracle.overruns import Branch, Context, overruns_apart, overruns_together
+from oracle.prompts.encode import Encoded
+from oracle.records.trace import SIGNALS, Record
 from oracle.timing import Clock
-from oracle.trace import SIGNALS, Record
 
 _NOTHING = {"tokens": np.zeros(0, np.int32)} | {name: np.zeros(0, np.float32) for name in SIGNALS}
 

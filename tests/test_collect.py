@@ -14,16 +14,17 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from models import CONFIGS, VOCABULARY, set_eos, tiny, tiny_pair
+from builders.pairs import CONFIGS, VOCABULARY, set_eos, tiny, tiny_pair
 from transformers import GenerationConfig
 
-from oracle import overruns, passes, record
+from oracle import overruns, record
 from oracle.collect import collect, summarize
-from oracle.decoding import eos_token_ids, greedy_config, neutral
 from oracle.generate import Settings, assisted
-from oracle.pairs import Pair
+from oracle.models import passes
+from oracle.models.decoding import eos_token_ids, greedy_config, neutral
+from oracle.models.pairs import Pair
+from oracle.records.trace import Trace, iter_records, read_meta
 from oracle.timing import Clock
-from oracle.trace import Trace, iter_records, read_meta
 
 SIZES = (5, 1, 9, 3, 17, 2, 6, 11)
 PROMPTS = tuple(np.random.default_rng(size).integers(2, VOCABULARY, size).tolist() for size in SIZES)
@@ -335,7 +336,7 @@ def test_a_folder_that_cannot_be_written_is_one_error(tmp_path):
 
 
 def test_a_full_disk_keeps_the_finished_parts(tmp_path, monkeypatch):
-    import oracle.trace
+    import oracle.records.trace
 
     written = []
 
@@ -345,8 +346,8 @@ def test_a_full_disk_keeps_the_finished_parts(tmp_path, monkeypatch):
         written.append(where)
         write(table, where, **options)
 
-    write = oracle.trace.pq.write_table
-    monkeypatch.setattr(oracle.trace.pq, "write_table", limited)
+    write = oracle.records.trace.pq.write_table
+    monkeypatch.setattr(oracle.records.trace.pq, "write_table", limited)
     pair = tiny_pair("llama")
     with pytest.raises(RuntimeError, match="No space left on device.*finished parts are kept"):
         collect(pair, PROMPTS[:4], tmp_path, max_new_tokens=3, batch_size=1)
@@ -363,7 +364,7 @@ def test_a_killed_run_leaves_a_readable_trace(tmp_path):
     script = f"""
         import sys; sys.path[:0] = {sys.path!r}
         import torch; torch.set_num_threads(1)
-        from models import tiny_pair
+        from builders.pairs import tiny_pair
         from oracle.collect import collect
         prompts = [[5, 9, 2 + n % 90] for n in range(5000)]
         collect(tiny_pair("llama"), prompts, {str(tmp_path)!r}, max_new_tokens=3, batch_size=1)
@@ -462,7 +463,7 @@ def test_too_large_a_batch_says_so(tmp_path, monkeypatch):
 
 
 def test_summary_by_hand():
-    from records import record as row
+    from builders.traces import record as row
 
     rows = [row([5, 6, 7, 8], [5, 6, 9, 8]), row([5, 6], [4, 6])]
     summary = summarize(Trace.from_records(rows, {"eos_token_ids": [], "max_overrun": 4, "skipped": [{"id": "x"}]}))

@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
-from oracle.prompts import load_prompts
+from oracle.prompts.sets import load_prompts
 
 DATA = Path(__file__).parent.parent / "data"
 sys.path.append(str(DATA))

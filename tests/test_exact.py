@@ -5,18 +5,18 @@ import itertools
 
 import numpy as np
 import pytest
-from models import set_eos, tiny_pair
+from builders.pairs import set_eos, tiny_pair
 
-from analysis.policies import Policy, parse
-from analysis.simulate import replay
-from oracle.arms import has_scikit_learn, settings_of
+from analysis.replay.simulate import replay
 from oracle.collect import collect
 from oracle.generate import assisted
 from oracle.loop import draft_and_verify
-from oracle.pairs import load_pair
-from oracle.prompts import load_prompts
+from oracle.models.pairs import load_pair
+from oracle.policies.library import has_scikit_learn, settings_of
+from oracle.policies.rules import Policy, parse
+from oracle.prompts.sets import load_prompts
+from oracle.records.trace import Trace
 from oracle.timing import Clock
-from oracle.trace import Trace
 
 KINDS = ("llama", "opt", "gpt_neox", "codegen")
 POLICIES = (

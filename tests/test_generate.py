@@ -6,15 +6,15 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from models import set_eos, tiny, tiny_pair
-from virtual import PROMPTS, Virtual, same_models
+from builders.pairs import set_eos, tiny, tiny_pair
+from builders.virtual import PROMPTS, Virtual, same_models
 
-from analysis.policies import Dynamic, parse
-from oracle.arms import settings_of
-from oracle.decoding import switched_off
 from oracle.generate import Settings, assisted, plain
 from oracle.loop import draft_and_verify, rollback
-from oracle.pairs import Pair
+from oracle.models.decoding import switched_off
+from oracle.models.pairs import Pair
+from oracle.policies.library import settings_of
+from oracle.policies.rules import Dynamic, parse
 from oracle.timing import Clock, _wait_for, clock_for, describe_machine
 
 PROMPT = np.array(PROMPTS[0])
@@ -53,7 +53,7 @@ def test_a_policy_that_inherits_from_one_of_the_librarys_is_not_taken_for_it():
 
 
 def test_roc_needs_scikit_learn(monkeypatch):
-    monkeypatch.setattr("oracle.arms.has_scikit_learn", lambda: False)
+    monkeypatch.setattr("oracle.policies.library.has_scikit_learn", lambda: False)
     with pytest.raises(ValueError, match="install scikit-learn, or measure dynamic:threshold=0.4"):
         settings_of(parse("roc"))
 

@@ -5,18 +5,18 @@ import json
 import numpy as np
 import pytest
 import torch
-from fake_runs import COST, fake_runs, some_trace
-from models import tiny_pair
-from virtual import PROMPTS, Virtual, same_models
+from builders.pairs import tiny_pair
+from builders.runs import COST, fake_runs, some_trace
+from builders.virtual import PROMPTS, Virtual, same_models
 
-from analysis.policies import parse
-from analysis.simulate import simulate
-from analysis.speedups import Paired, measured, paired, speedup, summary
-from oracle import arms
-from oracle import runs as files
+from analysis.measured.speedups import Paired, measured, paired, speedup, summary
+from analysis.replay.simulate import simulate
 from oracle.collect import collect
 from oracle.measure import measure, rotation
-from oracle.runs import ITERATION_COLUMNS, Runs
+from oracle.policies import library as arms
+from oracle.policies.rules import parse
+from oracle.records import runs as files
+from oracle.records.runs import ITERATION_COLUMNS, Runs
 
 POLICIES = ["constant:tokens=3", "heuristic"]
 module = importlib.import_module("oracle.measure")  # `oracle.measure` is the function

@@ -17,7 +17,7 @@ def test_every_package_is_listed():
 
 
 def test_every_file_read_at_run_time_is_package_data():
-    folders = {"analysis": ROOT / "analysis", "oracle_data": ROOT / "data"}
+    folders = {"analysis.report": ROOT / "analysis" / "report", "oracle_data": ROOT / "data"}
     for package, folder in folders.items():
         packed = {path for pattern in SETUP["package-data"][package] for path in folder.glob(pattern)}
         for file in folder.rglob("*"):

@@ -10,9 +10,9 @@ import typer
 
 if TYPE_CHECKING:
     from analysis.cost import CostModel
-    from oracle.pairs import Pair
-    from oracle.runs import Runs
-    from oracle.trace import Trace
+    from oracle.models.pairs import Pair
+    from oracle.records.runs import Runs
+    from oracle.records.trace import Trace
 
 DEFAULT_DRAFT_COST = 0.1
 
@@ -66,6 +66,12 @@ Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Datasets = Annotated[
     list[str] | None, typer.Option("--dataset", help="As for collect; several may be given.", show_default=False)
 ]
+Tokenizer = Annotated[
+    str | None,
+    typer.Option(
+        "--tokenizer", help="Its folder, or a model in the cache of Hugging Face; default: the trace's target."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -84,8 +90,8 @@ def load_pair(
     threads: int | None = None,
 ) -> Pair:
     """The pair that the options name (the embedded one where they name none), on that many processor threads."""
-    from oracle.decoding import switched_off
-    from oracle.pairs import load_pair as load
+    from oracle.models.decoding import switched_off
+    from oracle.models.pairs import load_pair as load
 
     if name is None and target is None and draft is None:
         name = "demo"
@@ -107,8 +113,8 @@ def load_pair(
 
 def load_trace(path: Path | None) -> Trace:
     """The trace at ``path``; without one, the sample that comes with the toolkit."""
+    from oracle.records.trace import Trace
     from oracle.shipped import data_path
-    from oracle.trace import Trace
 
     if path is not None:
         return Trace.load(path)
@@ -129,7 +135,7 @@ def load_traces(paths: list[Path] | None) -> dict[str, Trace]:
 
 
 def load_runs(path: Path) -> Runs:
-    from oracle.runs import Runs
+    from oracle.records.runs import Runs
 
     return Runs.load(path)
 

@@ -16,11 +16,11 @@ from collections.abc import Callable
 import torch
 
 from oracle.collect import collect
-from oracle.decoding import greedy_config, neutral
-from oracle.encode import Encoded, encode
-from oracle.pairs import Pair, load_pair
-from oracle.passes import device_of, left_padded
-from oracle.prompts import load_prompts
+from oracle.models.decoding import greedy_config, neutral
+from oracle.models.pairs import Pair, load_pair
+from oracle.models.passes import device_of, left_padded
+from oracle.prompts.encode import Encoded, encode
+from oracle.prompts.sets import load_prompts
 
 TOKENS = 128
 

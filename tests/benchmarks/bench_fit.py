@@ -16,8 +16,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from analysis.distributions import FAMILIES, Counts, fit, fit_all, goodness_of_fit  # noqa: E402
-from tests.test_distributions import TRUTH, cut, draw  # noqa: E402
+from analysis.fit.distributions import FAMILIES, Counts, fit, fit_all, goodness_of_fit  # noqa: E402
+from tests.fit.test_distributions import TRUTH, cut, draw  # noqa: E402
 
 
 def timed(action: Callable[[], object]) -> tuple[float, float]:

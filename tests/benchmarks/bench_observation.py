@@ -21,9 +21,9 @@ import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1])]
 
-from oracle.decoding import greedy_config, neutral  # noqa: E402
 from oracle.generate import Settings, _Watch, _watched_forward, assisted, plain  # noqa: E402
-from oracle.pairs import Pair, load_pair  # noqa: E402
+from oracle.models.decoding import greedy_config, neutral  # noqa: E402
+from oracle.models.pairs import Pair, load_pair  # noqa: E402
 from oracle.timing import Clock, clock_for  # noqa: E402
 
 # None is plain decoding.  With scikit-learn a fixed threshold needs the observer, so `adaptive` stands for it.
@@ -133,7 +133,7 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true")
     given = parser.parse_args()
     if given.tiny:
-        from models import tiny_pair
+        from builders.pairs import tiny_pair
 
         pair, prompt = tiny_pair(), np.arange(2, 12)
     else:

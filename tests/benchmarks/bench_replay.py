@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from synthetic import EOS, synthetic
+from builders.synthetic import EOS, synthetic
 
 from analysis.cost import CostModel
-from analysis.policies import Policy, Signals, parse
-from analysis.simulate import replay, simulate
-from oracle.trace import Trace, iter_records, write_meta, write_part
+from analysis.replay.simulate import replay, simulate
+from oracle.policies.rules import Policy, Signals, parse
+from oracle.records.trace import Trace, iter_records, write_meta, write_part
 
 
 def walk(trace: Trace, policy: Policy) -> list[tuple[int, int, int]]:
@@ -99,7 +99,7 @@ def _memory(trace: Trace) -> None:
         for number, first in enumerate(range(0, len(records), 500)):
             write_part(folder, number, records[first : first + 500])
         code = (
-            "import sys; from oracle.trace import Trace; t = Trace.load(sys.argv[1]); peak = open('/proc/self/status').read();"
+            "import sys; from oracle.records.trace import Trace; t = Trace.load(sys.argv[1]); peak = open('/proc/self/status').read();"
             "print(t.tokens, int(peak.split('VmHWM:')[1].split()[0]) // 1024)"
         )
         tokens, peak = subprocess.run(

@@ -1,0 +1,1 @@
+"""What a trace looks like: statistics, signals, curves, repeated text."""

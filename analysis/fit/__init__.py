@@ -1,0 +1,1 @@
+"""Distributions of accepted lengths, runs cut short counted rightly."""

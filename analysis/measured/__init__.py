@@ -1,0 +1,1 @@
+"""What measured runs say: speedups, prices, and where texts part."""

@@ -1,0 +1,1 @@
+"""Replays policies over a trace, exactly, and prices every iteration."""

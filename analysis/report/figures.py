@@ -1,0 +1,141 @@
+"""The figures of the report, as pictures inside the page."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from analysis.plots.panels import plot_hazard, plot_histogram, plot_position, plot_survival, plot_variance
+from analysis.plots.policies import Comparison, plot_iterations, plot_simulated_vs_measured
+from analysis.plots.signals import plot_calibration, plot_roc
+from analysis.report.markup import Markup, figure, join, tag
+from analysis.study import Study
+
+SHOWN_FITS = 3  # families laid over a histogram; more lines cannot be told apart
+
+
+def svg(drawing: Figure) -> bytes:
+    """``drawing`` as SVG, the same bytes each time."""
+    buffer = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "oracle-lookahead"}):
+        drawing.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def lookahead_figures(study: Study) -> Markup:
+    """How the oracle SL is distributed, and along the text."""
+    name, shown = study.name, _shown_fits(study)
+    summary = study.description.everything.accepted
+    numbers = f"mean {summary.mean.value:.2f}, SD {summary.sd.value:.2f}"
+    return _grid(
+        [
+            _picture(
+                plot_histogram(study.trace, fits=shown),
+                f"Histogram of the accepted lengths of {name}: {numbers}.",
+                "How many draft tokens would be accepted in each iteration of the oracle, with fitted distributions"
+                " over it.",
+            ),
+            _picture(
+                plot_position(study.trace),
+                f"Mean oracle SL along the texts of {name}.",
+                "Oracle SL from the beginning (0) to the end (1) of each text.",
+            ),
+        ]
+    )
+
+
+def fit_figures(study: Study) -> Markup:
+    """Hazard and survival: where a family fits and where it does not."""
+    name, shown = study.name, _shown_fits(study)
+    return _grid(
+        [
+            _picture(
+                plot_survival(study.trace, fits=shown),
+                f"Share of runs of {name} that reach each length, on a log scale, with fitted distributions.",
+                "Share of runs that reach at least this length. A straight line means independent acceptance; a tail"
+                " above it, easy stretches.",
+            ),
+            _picture(
+                plot_hazard(study.trace, fits=shown),
+                f"Chance that the next token of {name} is accepted, by the number accepted before it.",
+                "Chance that the next token is accepted after so many were. Flat means that a long run foretells"
+                " nothing.",
+            ),
+        ]
+    )
+
+
+def signal_figures(study: Study) -> Markup:
+    """Calibration and ROC curves of the draft's signals."""
+    return _grid(
+        [
+            _picture(
+                plot_calibration(study.trace),
+                f"Share of tokens of {study.name} accepted by the draft's confidence.",
+                "Share of tokens accepted by confidence. On the diagonal confidence is the probability of acceptance.",
+            ),
+            _picture(
+                plot_roc(study.trace),
+                f"ROC curves of the draft's signals on {study.name}.",
+                "How well each signal tells accepted from rejected tokens: further to the upper left is better.",
+            ),
+        ]
+    )
+
+
+def variance_figure(studies: Sequence[Study]) -> Markup:
+    """Mean and SD of the oracle SL of every trace beside the published ones."""
+    return _picture(
+        plot_variance({study.name: study.trace for study in studies}),
+        "Mean and standard deviation of the oracle SL of these traces and of the published data sets.",
+        "Oracle SL (detect), mean ± SD, beside the published data sets.",
+    )
+
+
+def iterations_figure(study: Study, prompt: int = 0) -> Markup:
+    """One prompt's lookahead by iteration under the simulated policies that are no oracles."""
+    real = [result for result in study.results if not result.policy.startswith("oracle")]
+    return _picture(
+        plot_iterations(study.trace, results=real[:3], prompt=prompt),
+        f"Tokens drafted in each iteration of prompt {study.trace.ids[prompt]} of {study.name} by the oracle and by"
+        " policies.",
+        f"Prompt {study.trace.ids[prompt]}: tokens drafted in each iteration (lines) and accepted (dots); grey is the"
+        " oracle.",
+    )
+
+
+def measured_figure(study: Study) -> Markup | None:
+    """Simulated against measured speedups; None without measured runs."""
+    points = [
+        Comparison(
+            result.policy,
+            result.speedup_estimate(),
+            study.measured[result.policy].decoding,
+        )
+        for result in study.results
+        if result.policy in study.measured
+    ]
+    if not points:
+        return None
+    return _picture(
+        plot_simulated_vs_measured(points),
+        f"Simulated against measured speedups on {study.name}, one point a policy.",
+        "Simulated against measured speedup with 95 % intervals; on the diagonal they agree.",
+    )
+
+
+def _shown_fits(study: Study) -> list:
+    """The i.i.d. model first, then the families with the least AIC."""
+    others = sorted((each for each in study.fits[1:] if each.status == "ok"), key=lambda each: each.aic)
+    return [*study.fits[:1], *others[: SHOWN_FITS - 1]]
+
+
+def _picture(axes, alt: str, caption: str) -> Markup:
+    return figure(svg(axes.figure), "image/svg+xml", alt, caption)
+
+
+def _grid(pictures: Sequence[Markup]) -> Markup:
+    return tag("div", join(pictures), class_="figures")

@@ -1,0 +1,121 @@
+"""One self-contained HTML page about one or several traces: no network, opens from disk, text escaped everywhere."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+from analysis.replay.simulate import USUAL
+from analysis.report import figures
+from analysis.report.markup import Markup, join, page, section
+from analysis.report.policies import policies_section, settings
+from analysis.report.sections import (
+    collected,
+    fits,
+    glance,
+    glossary,
+    pair_name,
+    per_trace,
+    published,
+    signals,
+    statistics,
+)
+from analysis.report.viewer import prompt_data, viewer
+from analysis.study import Source, Study, study, unique_names
+
+__all__ = ["Source", "report"]
+
+
+def report(sources: Sequence[Source], out: str | Path, *, policies: Sequence[str] = USUAL) -> Path:
+    """Write the report of ``sources`` to the file ``out`` and return its path.
+
+    ``policies`` are simulated on every trace and shown in the tables and in the view of single prompts; one that needs
+    more overrun than a trace recorded is left out there, and the page says so.  Raises ValueError for an unknown
+    policy, for no source, or where no policy is left, and RuntimeError where the file cannot be written.
+    """
+    if not sources:
+        raise ValueError("a report needs at least one trace")
+    if not policies:
+        raise ValueError(f"a report needs at least one policy; the usual ones are {', '.join(USUAL)}")
+    out = Path(out)
+    _write(out, "")  # an unwritable place must not cost the work
+    names = unique_names(sources)
+    studies = [study(source, name, policies) for source, name in zip(sources, names, strict=True)]
+    for each in studies:
+        if not each.results:
+            raise ValueError(f"{each.name}: none of the policies can be replayed: {'; '.join(each.left_out.values())}")
+    _write(out, render(studies))
+    return out
+
+
+def render(studies: Sequence[Study]) -> str:
+    """The page's HTML."""
+    view, shown = prompt_data(studies)
+    bodies = [
+        ("glance", "In short", glance(studies)),
+        ("collected", "What was collected", collected(studies)),
+        ("policies", "Policies", per_trace(studies, _policies)),
+        ("settings", "Settings to paste", per_trace(studies, settings)),
+        ("prompts", "Single prompts", join([viewer(studies, shown), per_trace(studies, figures.iterations_figure)])),
+        ("lookahead", "The oracle's lookahead", _lookahead(studies)),
+        ("distributions", "Fitted distributions", per_trace(studies, _distributions)),
+        ("signals", "Signals of the draft", _signals(studies)),
+        ("published", "Beside published numbers", join([figures.variance_figure(studies), published(studies)])),
+        ("glossary", "Words", glossary()),
+    ]
+    return page(
+        title="Speculation lookahead: " + ", ".join(each.name for each in studies),
+        subtitle=_subtitle(studies),
+        sections=[(identifier, title, section(identifier, title, body)) for identifier, title, body in bodies],
+        footer=f"Made by oracle-lookahead {_version()} from recorded traces. Nothing here is loaded from elsewhere.",
+        view=view,
+    )
+
+
+def _policies(each: Study) -> Markup:
+    return join(filter(None, [policies_section(each), figures.measured_figure(each)]))
+
+
+def _lookahead(studies: Sequence[Study]) -> Markup:
+    return join([per_trace(studies, figures.lookahead_figures), statistics(studies)])
+
+
+def _distributions(each: Study) -> Markup:
+    return join([figures.fit_figures(each), fits(each)])
+
+
+def _signals(studies: Sequence[Study]) -> Markup:
+    return join([per_trace(studies, figures.signal_figures), signals(studies)])
+
+
+def _subtitle(studies: Sequence[Study]) -> str:
+    prompts = sum(each.trace.prompts for each in studies)
+    tokens = sum(each.trace.tokens for each in studies)
+    pairs = dict.fromkeys(pair_name(each.trace) for each in studies)
+    return f"{'; '.join(pairs)}. {prompts:,} prompts, {tokens:,} tokens."
+
+
+def _version() -> str:
+    try:
+        return metadata.version("oracle-lookahead")
+    except metadata.PackageNotFoundError:  # run from a checkout
+        return "(checkout)"
+
+
+def _write(out: Path, text: str) -> None:
+    """Write to a temporary name and rename; "" only tries whether that would work."""
+    temporary = out.with_name(f".{out.name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        # A lone surrogate from a damaged data set becomes a character reference instead of an error.
+        temporary.write_text(text, encoding="utf-8", errors="xmlcharrefreplace")
+        if text:
+            temporary.replace(out)
+    except OSError as error:
+        raise RuntimeError(f"{out}: the report cannot be written there ({error}); give another file") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()

@@ -1,0 +1,199 @@
+"""The sections of the report about policies: simulated and measured speedups, and the settings to paste."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from analysis.intervals import Estimate
+from analysis.measured.speedups import Measured
+from analysis.replay.simulate import SimulationResult
+from analysis.replay.sweep import assistant_settings
+from analysis.report.markup import Markup, join, number, percent, range_words, table, tag
+from analysis.study import Study, canonical
+from oracle.policies.rules import parse
+
+
+def policies_section(study: Study) -> Markup:
+    """The simulated policies of a trace, measured speedups beside them where there are any."""
+    results = [*study.results]
+    if canonical(study.sweep.best.policy) not in map(canonical, (result.policy for result in results)):
+        results.append(study.sweep.best)
+    speedups = [result.speedup_estimate() for result in results]
+    largest = max([1.2, *(each.high for each in speedups), *(each.decoding.high for each in study.measured.values())])
+    extra = ("Measured speedup (95 %)",) if study.measured else ()
+    head = (
+        "Policy",
+        "Simulated speedup (95 %)" if extra else "Speedup (95 %)",
+        *extra,
+        "",
+        "Target passes",
+        "Drafted",
+        "Accepted",
+        "Wasted",
+        "Accepted share",
+        "Tokens per target pass",
+    )
+    rows = [
+        (
+            tag("code", result.policy),
+            _with_range(speedup),
+            *_measured_cell(study, result.policy),
+            interval_picture(speedup, study.measured.get(result.policy), largest),
+            f"{result.iterations:,}",
+            f"{result.draft_tokens:,}",
+            f"{result.accepted_tokens:,}",
+            f"{result.wasted:,}",
+            percent(result.accepted_share),
+            number(result.tokens_per_iteration),
+        )
+        for result, speedup in zip(results, speedups, strict=True)
+    ]
+    fastest = max(
+        range(len(results)), key=lambda row: -1 if results[row].policy.startswith("oracle") else results[row].speedup
+    )
+    caption = (
+        f"Policies replayed on {study.name}: {study.trace.prompts:,} prompts, {study.trace.tokens:,} tokens. Speedups"
+        " leave the reading of the prompt out. Bold: the fastest in simulation that is no oracle."
+    )
+    shown = table(head, rows, caption=caption, text_columns=(2 + len(extra),), best=fastest)
+    words = [_cost_words(study), *_measured_words(study)]
+    return join([*(tag("p", text) for text in words), shown, *_cautions(study, results)])
+
+
+def _with_range(speedup: Estimate) -> Markup:
+    """A speedup, and its interval in small type below: it is never shown without."""
+    interval = "no interval" if math.isnan(speedup.low) else f"{speedup.low:.2f} to {speedup.high:.2f}"
+    return join([number(speedup.value), tag("small", interval)], "")
+
+
+def _measured_cell(study: Study, policy: str) -> tuple[object, ...]:
+    if not study.measured:
+        return ()
+    found = study.measured.get(policy)
+    return ("",) if found is None else (_with_range(found.decoding),)
+
+
+def _measured_words(study: Study) -> list[str]:
+    if not study.measured:
+        return []
+    prompts = max(each.prompts for each in study.measured.values())
+    repeats = max(each.repeats for each in study.measured.values())
+    different = max(each.different_texts for each in study.measured.values())
+    machine = study.source.runs.meta.get("machine") or {}
+    where = ", ".join(
+        str(part)
+        for part in (machine.get("processor"), *(machine.get("accelerators") or ()), machine.get("dtype"))
+        if part
+    )
+    texts = (
+        f"; with some policy up to {different:,} texts differ from plain decoding's"
+        if different
+        else "; every text equals plain decoding's"
+    )
+    return [
+        f"Measured with the real generator on {prompts:,} prompts, {repeats:,}"
+        f" repeat{'s' * (repeats > 1)}{f' ({where})' if where else ''}{texts}. In the pictures the dot is simulated,"
+        " the ring measured."
+    ]
+
+
+def _cost_words(study: Study) -> str:
+    cost = study.cost
+    if not cost.machine:
+        flat = " and verification to cost one step however long the draft is" if len(cost.verify) == 1 else ""
+        return (
+            f"Prices not measured on a machine: a draft step is taken to cost {study.draft_cost:.3g} of a target"
+            f" step{flat}. Speedups hold under this assumption only; the command oracle calibrate measures a machine's"
+            " prices."
+        )
+    machine = ", ".join(f"{key} {value}" for key, value in cost.machine.items() if isinstance(value, (str, int, float)))
+    return f"Prices measured on a machine ({machine}): a draft step costs {study.draft_cost:.3f} of a target step."
+
+
+def _cautions(study: Study, results: Sequence[SimulationResult]) -> list[Markup]:
+    found = [f"{policy} is left out: {reason}" for policy, reason in study.left_out.items()]
+    for result in results:
+        outside = study.cost.outside_range(
+            result.drafted, study.trace.context[study.trace.offsets[result.prompt] + result.position]
+        )
+        if outside:
+            found.append(f"{result.policy}: {outside}")
+        if result.unrecorded:
+            found.append(
+                f"{result.policy}: {result.unrecorded:,} drafts went on beyond the recorded overrun; their length is"
+                " exact unless the draft would have ended the text there"
+            )
+    return [tag("ul", *(tag("li", text) for text in found), class_="warning")] if found else []
+
+
+def interval_picture(simulated: Estimate, measured: Measured | None, largest: float) -> Markup:
+    """A dot with its interval on a scale from 0 to ``largest``; a ring for what was measured.
+
+    The dashed line is at 1, plain decoding.
+    """
+
+    def x(speedup: float) -> str:
+        return f"{4 + 136 * min(max(speedup, 0), largest) / largest:.1f}"
+
+    def mark(speedup: Estimate, y: int, kind: str) -> str:
+        ends = f'x1="{x(speedup.low)}" x2="{x(speedup.high)}" y1="{y}" y2="{y}"'
+        bar = "" if math.isnan(speedup.low) else f'<line class="range {kind}" {ends}/>'
+        return f'{bar}<circle class="{kind}" cx="{x(speedup.value)}" cy="{y}" r="4"/>'
+
+    rows = [mark(simulated, 10 if measured is None else 6, "dot")]
+    if measured is not None and not math.isnan(measured.decoding.value):
+        rows.append(mark(measured.decoding, 15, "ring"))
+    return Markup(
+        '<svg class="interval" viewBox="0 0 144 20" aria-hidden="true"><line class="axis" x1="4" x2="140" y1="10"'
+        f' y2="10"/><line class="one" x1="{x(1)}" x2="{x(1)}" y1="1" y2="19"/>{"".join(rows)}</svg>'
+    )
+
+
+# --- settings to paste ------------------------------------------------------------------------------------------------
+
+
+def settings(study: Study) -> Markup:
+    """The fastest simulated setting of transformers' own policies, as lines to paste."""
+    tried = len(study.sweep.results)
+    winner, constant = study.sweep.best, study.sweep.best_constant()
+    if winner.speedup <= 1:
+        return tag(
+            "p",
+            f"Of {tried} settings of transformers' assisted generation, none beats plain decoding here (the best is"
+            f" {winner.policy} with a speedup of {winner.speedup:.2f}): leave assistant_model out.",
+            class_="warning",
+        )
+    policy = parse(winner.policy)
+    parts = [
+        tag(
+            "p",
+            f"Of {tried} settings of transformers' assisted generation that were replayed, ",
+            tag("code", winner.policy),
+            f" is the fastest: {winner.speedup:.2f} times plain decoding ({range_words(winner.speedup_estimate())}). The best"
+            " constant lookahead, ",
+            tag("code", constant.policy),
+            f", reaches {constant.speedup:.2f}. The winner was picked on the prompts that it is judged on, so expect"
+            " slightly less on others.",
+        ),
+        tag(
+            "pre", tag("code", assistant_settings(policy)), tabindex="0", role="region", aria_label="Settings to paste"
+        ),
+        tag(
+            "p",
+            "Set them on the draft: given to ",
+            tag("code", "generate"),
+            " they are silently ignored.",
+            class_="note",
+        ),
+    ]
+    if policy.threshold > 0:
+        words = (
+            "With scikit-learn installed, transformers from 5.20 on moves the threshold during each call; this is the"
+            " value that it starts from."
+        )
+        parts.append(tag("p", words, class_="note"))
+    if study.sweep.left_out:
+        words = f"Not tried, because the trace recorded too little overrun for them: {', '.join(study.sweep.left_out)}."
+        parts.append(tag("p", words, class_="note"))
+    return join(parts)

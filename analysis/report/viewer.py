@@ -1,0 +1,31 @@
+"""The section of the report that shows single prompts: its frame, and the data that the page's script reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.report.markup import Markup, fill
+from analysis.report.prompt_view import MAX_PROMPTS, share_out, view_prompts
+from analysis.study import Study
+
+
+def prompt_data(studies: Sequence[Study]) -> tuple[dict, int]:
+    """JSON of the view of single prompts, and how many prompts are in it."""
+    table: dict[str, int] = {}
+    prompts: list[dict] = []
+    chosen = share_out([each.trace.prompts for each in studies])
+    for number, (each, some) in enumerate(zip(studies, chosen, strict=True)):
+        prompts += view_prompts(number, each.trace, each.results, some, each.source.decode, table)
+    named = [{"name": each.name, "policies": [result.policy for result in each.results]} for each in studies]
+    return {"words": list(table), "sources": named, "prompts": prompts}, len(prompts)
+
+
+def viewer(studies: Sequence[Study], shown: int) -> Markup:
+    """The frame around the ``shown`` prompts; the script fills it in."""
+    total = sum(each.trace.prompts for each in studies)
+    chosen = f"{shown:,} of {total:,} prompts, evenly spaced (a page shows at most {MAX_PROMPTS})"
+    note = "The page holds these texts: mind who may read them."
+    numbered = [each.name for each in studies if each.source.decode is None]
+    if numbered:
+        note += f" Tokens of {', '.join(numbered)} are shown by number, because no tokenizer was at hand."
+    return fill("viewer.html", which=f"All {total:,} prompts" if shown == total else chosen, note=note)

@@ -1,0 +1,171 @@
+"""What the report computes of each trace before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analysis.cost import CostModel
+from analysis.describe.signals import SignalQuality, signal_quality
+from analysis.describe.statistics import Description, describe
+from analysis.fit.distributions import Counts, Fit, GoodnessOfFit, best, fit_all, goodness_of_fit
+from analysis.intervals import ratio
+from analysis.measured.speedups import Measured, summary
+from analysis.replay.oracles import ORACLES
+from analysis.replay.simulate import SimulationResult, simulate
+from analysis.replay.sweep import Sweep, sweep
+from analysis.report.prompt_view import Decode
+from analysis.verdict import Gap, Verdict, verdict
+from oracle.policies.rules import parse
+from oracle.records.trace import Trace, oracle_positions
+
+if TYPE_CHECKING:
+    from oracle.records.runs import Runs
+
+ASSUMED = CostModel(draft=0.1)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A trace and what belongs to it.
+
+    ``name``: what the report calls it (default: its data set).  ``cost``: prices on the user's machine (default: a
+    draft step of a tenth of a target step; the report says where prices were not measured).  ``runs``: measured runs of
+    the same pair and prompts.  ``decode``: one string for each of a list of token ids; without it the report shows
+    numbers.
+    """
+
+    trace: Trace
+    name: str | None = None
+    cost: CostModel | None = None
+    runs: Runs | None = None
+    decode: Decode | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Study:
+    """Everything about one trace that the page shows."""
+
+    name: str
+    source: Source
+    cost: CostModel
+    results: tuple[SimulationResult, ...]
+    left_out: dict[str, str]  # policies that cannot be replayed on this trace, and why
+    measured: dict[str, Measured]  # by policy, in the results' spelling; empty without runs
+    sweep: Sweep
+    description: Description
+    fits: tuple[Fit, ...]
+    goodness: dict[str, GoodnessOfFit]  # of the geometric family and of the best one
+    signals: tuple[SignalQuality, ...]
+    verdict: Verdict
+
+    @property
+    def trace(self) -> Trace:
+        return self.source.trace
+
+    @property
+    def draft_cost(self) -> float:
+        """Price of a draft step over that of a one-token step of the target, at the trace's mean context length."""
+        context = float(self.trace.context.mean())
+        return (self.cost.draft + self.cost.draft_context * context) / float(self.cost.step(context))
+
+
+def study(source: Source, name: str, policies: Sequence[str]) -> Study:
+    """Simulate ``policies``, sweep the library's, describe, fit, and come to a verdict."""
+    trace, cost = source.trace, source.cost or ASSUMED
+    policies, measured = with_measured(policies, source.runs)
+    results, left_out = replay_all(trace, policies, cost)
+    at = oracle_positions(trace)
+    counts = Counts.from_samples(trace.accepted_run[at], trace.censored[at])
+    fits = tuple(fit_all(counts))
+    # Each test refits its family hundreds of times: the i.i.d. model and the winner are the ones that matter here.
+    tested = [each for each in fits if each.family == "geometric" or each is best(fits)]
+    goodness = {each.family: goodness_of_fit(counts, each) for each in tested}
+    description, signals, swept = describe(trace), tuple(signal_quality(trace)), sweep(trace, cost)
+    optimal = next((result for result in results if result.policy == "oracle:optimal"), None)
+    gap = oracle_gap(swept, optimal or simulate(trace, "oracle:optimal", cost))
+    geometric_p = goodness["geometric"].p if fits else float("nan")
+    return Study(
+        name=name,
+        source=source,
+        cost=cost,
+        results=results,
+        left_out=left_out,
+        measured=measured,
+        sweep=swept,
+        description=description,
+        fits=fits,
+        goodness=goodness,
+        signals=signals,
+        verdict=verdict(description, geometric_p, gap, signals),
+    )
+
+
+def with_measured(policies: Sequence[str], runs: Runs | None) -> tuple[list[str], dict[str, Measured]]:
+    """The policies and those that only ``runs`` have, and the measured ones by their text in that list.
+
+    One policy may be written in several ways (``dynamic``, ``dynamic:threshold=0.4``): the text in ``policies`` counts.
+    """
+    listed = [policy.strip() for policy in policies]
+    text_of = {canonical(policy): policy for policy in listed}
+    measured = {}
+    for each in summary(runs) if runs is not None else ():
+        text = text_of.setdefault(canonical(each.policy), each.policy)
+        measured[text] = each
+        if text not in listed:
+            listed.append(text)
+    return listed, measured
+
+
+def canonical(policy: str) -> str:
+    """One text for all ways of writing a policy.  Raises ValueError for one that is not known."""
+    if not policy.startswith("oracle"):
+        return str(parse(policy))
+    if policy not in ORACLES:
+        raise ValueError(f"unknown oracle {policy!r}; legal: {', '.join(ORACLES)}")
+    return policy
+
+
+def replay_all(
+    trace: Trace, policies: Sequence[str], cost: CostModel
+) -> tuple[tuple[SimulationResult, ...], dict[str, str]]:
+    """Results of ``policies``, and of those that would need more overrun than was recorded the reason.
+
+    Raises ValueError for a policy that is not known.
+    """
+    results, left_out = [], {}
+    for policy in policies:
+        canonical(policy)
+        try:
+            results.append(simulate(trace, policy, cost))
+        except ValueError as error:  # the policy is a good one, so the record is too short for it
+            left_out[policy] = str(error)
+    return tuple(results), left_out
+
+
+def oracle_gap(swept: Sweep, oracle: SimulationResult) -> Gap:
+    """What ``oracle`` gains over the best constant length for all, and what the best one of each prompt would gain."""
+    constant = swept.best_constant()
+    constants = [result for result in swept.results if result.policy.startswith("constant")]
+    per_prompt = np.min([result.prompt_seconds for result in constants], axis=0)
+    return Gap(
+        constant=constant.policy,
+        constant_speedup=ratio(constant.plain_seconds, constant.prompt_seconds),
+        oracle=oracle.policy,
+        oracle_speedup=ratio(oracle.plain_seconds, oracle.prompt_seconds),
+        gain=ratio(constant.prompt_seconds, oracle.prompt_seconds),
+        per_prompt=ratio(constant.prompt_seconds, per_prompt),
+    )
+
+
+def unique_names(sources: Sequence[Source]) -> list[str]:
+    """A name for each source; equal ones are numbered."""
+    names = [source.name or source.trace.dataset for source in sources]
+    unique = []
+    for number, name in enumerate(names):
+        again = names.count(name) > 1
+        unique.append(f"{name} ({names[: number + 1].count(name)})" if again else name)
+    return unique

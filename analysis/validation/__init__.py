@@ -1,0 +1,1 @@
+"""Simulated against measured, iteration by iteration and second by second."""

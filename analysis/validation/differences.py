@@ -1,0 +1,122 @@
+"""Why a replayed iteration differs from the real one: the first difference, explained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.replay.simulate import draft_from
+from oracle.records.runs import Call
+from oracle.records.trace import Trace
+
+# Passes over one token and over several at once differ by rounding; a lead below this may turn either way.  In half
+# precision that is four units in the last place of a logit between 16 and 32; float32 gets room for longer sums.
+TIE_LOGIT = {"float32": 1e-3, "float16": 4 * 2.0**-6, "bfloat16": 4 * 2.0**-3}
+TIE_PROBABILITY = 1e-4
+
+
+def is_near_tie(lead: float, dtype: str) -> bool:
+    """Whether rounding in passes of this dtype can turn a lead of so many logits; unknown dtypes count as float32."""
+    return lead < TIE_LOGIT.get(dtype, TIE_LOGIT["float32"])
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Where a measured text leaves the text of plain decoding that was measured beside it."""
+
+    prompt: str
+    token: int  # first index that differs
+    margin: float  # the target's lead of its first over its second choice there, in logits
+    near_tie: bool  # rounding can turn such a lead; anything larger is a fault
+
+
+def divergences(calls: Iterable[Call], dtype: str) -> list[Divergence]:
+    """Those of calls under one policy, the first one of each prompt."""
+    found: dict[int, Divergence] = {}
+    for call in calls:
+        if not call.equal and call.prompt not in found:
+            margin = float(call.difference_margin)
+            found[call.prompt] = Divergence(call.id, int(call.first_difference), margin, is_near_tie(margin, dtype))
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first iteration of a policy whose (position, drafted, accepted) is not the replay's."""
+
+    prompt: str
+    repeat: int
+    iteration: int
+    replayed: tuple[int, int, int] | None  # position, drafted, accepted; None: no such iteration
+    measured: tuple[int, int, int] | None
+    reason: str
+
+    def __str__(self) -> str:
+        sides = " against ".join("nothing" if row is None else "drafted {1}, accepted {2} at {0}".format(*row)
+                                 for row in (self.replayed, self.measured))  # fmt: skip
+        return (
+            f"prompt {self.prompt}, repeat {self.repeat}, iteration {self.iteration}: {sides} measured; {self.reason}"
+        )
+
+
+def same_rows(replayed: np.ndarray, call: Call) -> np.ndarray:
+    """(identical iterations, iterations) of a call; int [2].  The longer of the two sides is counted."""
+    rows = _rows(call)
+    size = min(len(rows), len(replayed))
+    return np.array([np.all(rows[:size] == replayed[:size], axis=1).sum(), max(len(rows), len(replayed))])
+
+
+def first_difference(
+    trace: Trace, replayed: Sequence[np.ndarray], calls: Sequence[tuple[int, Call]], dtype: str
+) -> Difference | None:
+    """The first difference among ``calls``, (number in the trace, call) each; ``replayed`` is int [I, 3] a prompt."""
+    for prompt, call in calls:
+        rows, expected = _rows(call), replayed[prompt]
+        size = min(len(rows), len(expected))
+        wrong = np.flatnonzero(np.any(rows[:size] != expected[:size], axis=1))
+        if not len(wrong) and len(rows) == len(expected):
+            continue
+        at = int(wrong[0]) if len(wrong) else size
+        return Difference(
+            prompt=call.id,
+            repeat=call.repeat,
+            iteration=at,
+            replayed=tuple(expected[at].tolist()) if at < len(expected) else None,
+            measured=tuple(rows[at].tolist()) if at < len(rows) else None,
+            reason=explain(trace, prompt, call, at, dtype),
+        )
+    return None
+
+
+def _rows(call: Call) -> np.ndarray:
+    return np.stack([call.position, call.drafted, call.accepted], axis=1)
+
+
+def explain(trace: Trace, prompt: int, call: Call, iteration: int, dtype: str) -> str:
+    """The likeliest cause of a difference in this iteration of a call, in words."""
+    half = f" ({dtype} rounds by batch shape)" if dtype in ("float16", "bfloat16") else ""
+    text = slice(int(trace.offsets[prompt]), int(trace.offsets[prompt + 1]))
+    known = trace.target_tokens[text]
+    size = min(len(known), len(call.tokens))
+    differs = np.flatnonzero(known[:size] != call.tokens[:size])
+    position = int(call.position[min(iteration, len(call.position) - 1)])
+    reach = position + int(call.drafted[min(iteration, len(call.drafted) - 1)])
+    if len(differs) and differs[0] <= reach:
+        at = int(differs[0])
+        margin = float(trace.target_margin[text][at])
+        kind = "a near-tie" if is_near_tie(margin, dtype) else "no near-tie: a fault"
+        return (
+            f"the text leaves the trace's at token {at}, where the target's lead is {margin:.2g} logits: {kind}{half}"
+        )
+    tokens, signals = draft_from(trace, text.start + position, max(1, reach - position))
+    if len(signals.margin) and float(signals.margin.min()) < TIE_PROBABILITY:
+        return f"the draft's lead is {float(signals.margin.min()):.2g} in probability there: a near-tie{half}"
+    threshold = float(call.threshold[min(iteration, len(call.threshold) - 1)])
+    distance = np.abs(signals.confidence - threshold).min(initial=np.inf) if threshold > 0 else np.inf
+    if distance < TIE_PROBABILITY or (half and distance < 0.05):
+        return f"a confidence is only {distance:.2g} from the threshold of {threshold:.4g}: a near-tie{half}"
+    if len(tokens) < reach - position:
+        return f"the trace recorded {trace.max_overrun} tokens after a disagreement, the real draft went further"
+    return f"half precision{half}" if half else "unexplained: replay and library disagree"

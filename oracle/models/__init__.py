@@ -1,0 +1,1 @@
+"""Pairs of models: loading, whether two fit together, and passes over them."""

@@ -1,0 +1,86 @@
+"""Pure greedy decoding: what ends a text, and settings that no checkpoint's own defaults can change."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from transformers import GenerationConfig, PreTrainedModel
+
+from oracle.models.pairs import Pair
+
+# Settings of a generation config that say nothing about which token is chosen, or that every call here sets itself.
+_NO_MATTER = {
+    "bos_token_id", "eos_token_id", "pad_token_id", "transformers_version", "_from_model_config", "use_cache",
+    "cache_implementation", "max_length", "max_new_tokens", "num_assistant_tokens", "num_assistant_tokens_schedule",
+    "assistant_confidence_threshold",
+}  # fmt: skip
+_SAMPLING = {"temperature", "top_p", "top_k", "min_p", "typical_p"}
+
+
+def eos_token_ids(pair: Pair) -> tuple[int, ...]:
+    """Ids that end a text, ascending: from the target's generation config, else its config, else the tokenizer."""
+    generation = getattr(pair.target, "generation_config", None)
+    found = getattr(generation, "eos_token_id", None)
+    if found is None:
+        found = getattr(pair.target.config.get_text_config(), "eos_token_id", None)
+    if found is None and pair.tokenizer is not None:
+        found = pair.tokenizer.eos_token_id
+    if found is None:
+        return ()
+    return tuple(sorted({int(token) for token in (found if isinstance(found, (list, tuple)) else [found])}))
+
+
+def greedy_config(pair: Pair, max_new_tokens: int) -> GenerationConfig:
+    """Settings of plain greedy decoding, in full.
+
+    The library fills whatever is None here from the model's own generation config, so use it inside ``neutral(pair)``.
+    The pad id is an EOS id: with any other, assisted generation hides text that contains the pad id from the draft.
+    """
+    return _plain(eos_token_ids(pair), max_new_tokens=max_new_tokens)
+
+
+def switched_off(model: PreTrainedModel) -> dict[str, object]:
+    """What the model's own generation config asks for that greedy decoding leaves out: name -> value."""
+    config = getattr(model, "generation_config", None)
+    asked = {} if config is None else config.to_diff_dict()
+    sampled = bool(asked.get("do_sample"))
+    return {
+        name: value
+        for name, value in asked.items()
+        if value not in (None, False) and name not in _NO_MATTER and (sampled or name not in _SAMPLING)
+    }
+
+
+@contextlib.contextmanager
+def neutral(pair: Pair) -> Iterator[None]:
+    """Both models in evaluation mode and without generation defaults of their own; restored on leaving.
+
+    Inside, each model carries a fresh generation config that may be changed freely.
+    """
+    stop = eos_token_ids(pair)
+    models = [pair.target] if pair.draft is pair.target else [pair.target, pair.draft]
+    before = [(model.generation_config, [part for part in model.modules() if part.training]) for model in models]
+    try:
+        for model in models:
+            model.generation_config = _plain(stop)
+            model.eval()
+        yield
+    finally:
+        for model, (config, training) in zip(models, before, strict=True):
+            model.generation_config = config
+            for part in training:  # one by one: a frozen part of a training model stays frozen
+                part.training = True
+
+
+def _plain(stop: tuple[int, ...], **limits: int) -> GenerationConfig:
+    return GenerationConfig(
+        do_sample=False,
+        num_beams=1,
+        num_return_sequences=1,
+        repetition_penalty=1.0,
+        use_cache=True,
+        eos_token_id=list(stop) or None,
+        pad_token_id=stop[0] if stop else None,
+        **limits,
+    )

@@ -1,0 +1,1 @@
+"""Data sets and local files to prompts, and prompts to token ids."""

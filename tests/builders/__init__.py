@@ -1,0 +1,1 @@
+"""What many tests build: small traces, tiny pairs, measured runs whose every second is known."""

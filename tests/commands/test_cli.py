@@ -1,0 +1,173 @@
+"""The commands as a user types them."""
+
+import csv
+import io
+import json
+
+import pytest
+from builders.traces import EOS, pattern
+from typer.testing import CliRunner
+
+from oracle.cli import app
+from oracle.records.trace import write_meta, write_part
+
+KEYS = [
+    "policy", "iterations", "drafted", "accepted", "wasted", "tokens", "tokens_per_iteration",
+    "speedup", "speedup_low", "speedup_high",
+]  # fmt: skip
+COMMANDS = [
+    "demo",
+    "collect",
+    "simulate",
+    "iterations",
+    "measure",
+    "calibrate",
+    "validate",
+    "fit",
+    "stats",
+    "plot",
+    "report",
+]
+
+
+def run(*words, **options):
+    return CliRunner().invoke(app, [str(word) for word in words], **options)
+
+
+@pytest.fixture
+def trace(tmp_path):
+    folder = tmp_path / "trace"
+    folder.mkdir()
+    write_meta(folder, {"eos_token_ids": [EOS], "max_overrun": 9, "prompts": {"dataset": "by-hand"}})
+    texts = ["++-+++-+", "+++++", "--+-", "+-+-+-++"]
+    branches = {at: [(1, 0.9)] * 9 for at in range(9)}
+    write_part(folder, 0, [pattern(text, index=n, overruns=branches) for n, text in enumerate(texts)])
+    return folder
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
+def test_help_of_every_command(command):
+    done = run(*command, "--help")
+    assert done.exit_code == 0 and "Usage" in done.output
+
+
+def test_version():
+    assert run("--version").stdout.startswith("oracle-lookahead ")
+
+
+def test_simulate_prints_one_row_a_policy_with_its_interval(trace):
+    done = run("simulate", trace, "-p", "constant:tokens=2", "-p", "oracle:detect", "--draft-cost", "0.2")
+    assert done.exit_code == 0, done.output
+    assert "constant:tokens=2" in done.stdout and "oracle:detect" in done.stdout
+    assert done.stdout.count("[") - 1 == 2  # the heading's and one for each speedup
+
+
+def test_simulate_for_programs(trace):
+    done = run("simulate", trace, "-p", "constant:tokens=2", "-p", "none", "--json", "--draft-cost", "0")
+    rows = json.loads(done.stdout)
+    assert [list(row) for row in rows] == [KEYS, KEYS]
+    assert rows[0]["tokens"] == 25 and rows[0]["wasted"] == rows[0]["drafted"] - rows[0]["accepted"]
+    assert rows[1]["speedup"] == 1 and rows[1]["drafted"] == 0
+
+
+def test_simulate_with_the_shipped_sample():
+    done = run("simulate", "--policy", "dynamic", "--json")
+    assert done.exit_code == 0, done.output
+    assert "shipped sample" in done.stderr
+    assert json.loads(done.stdout)[0]["speedup"] > 0
+
+
+def test_a_speedup_below_one_is_printed_as_it_is(trace):
+    done = run("simulate", trace, "-p", "constant:tokens=4", "--draft-cost", "2", "--json")
+    assert json.loads(done.stdout)[0]["speedup"] < 1
+
+
+def test_iterations_as_csv(trace, tmp_path):
+    rows = list(csv.DictReader(io.StringIO(run("iterations", trace).stdout)))
+    assert list(rows[0]) == ["prompt", "iteration", "position", "accepted", "detect", "censored"]
+    assert sum(int(row["detect"]) for row in rows) == 25
+    file = tmp_path / "rows.csv"
+    assert run("iterations", trace, "--csv", file).exit_code == 0
+    assert len(file.read_text().splitlines()) == len(rows) + 1
+
+
+@pytest.mark.parametrize(
+    "kind", ["histogram", "variance", "position", "iterations", "hazard", "survival", "calibration", "roc", "heatmap"]
+)
+def test_every_plot_without_a_display(trace, tmp_path, kind, monkeypatch):
+    monkeypatch.setenv("DISPLAY", "nowhere:9")
+    monkeypatch.setenv("MPLBACKEND", "TkAgg")
+    file = tmp_path / "plot.svg"
+    done = run("plot", trace, kind, "-o", file)
+    assert done.exit_code == 0, done.output
+    assert "<svg" in file.read_text()
+
+
+def test_fit_and_stats_for_people_and_programs(trace):
+    assert "geometric" in run("fit", trace, "--draws", "5").stdout
+    fits = json.loads(run("fit", trace, "--draws", "5", "--json").stdout)
+    assert fits[0]["family"] == "geometric" and fits[0]["trace"] == "by-hand"
+    assert "lag-1" in run("stats", trace).stdout
+    stats = json.loads(run("stats", trace, "--json").stdout)
+    assert stats[0]["verdict"]["sentences"]
+
+
+def test_report_is_one_page(trace, tmp_path):
+    page = tmp_path / "r.html"
+    done = run("report", trace, "-o", page)
+    assert done.exit_code == 0, done.output
+    assert page.read_text(encoding="utf-8").startswith("<!")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["simulate", "TRACE", "-p", "dynamik"], 2, "did you mean 'dynamic'"),
+        (["simulate", "TRACE", "-p", "dynamic:threshold=nan"], 2, "between 0"),
+        (["simulate", "nowhere"], 2, "not a trace"),
+        (["simulate", "TRACE", "--draft-cost", "-1"], 2, "not negative"),
+        (["simulate", "TRACE", "--draft-cost", "0.1", "--cost", "x.json"], 2, "exclude each other"),
+        (["simulate", "TRACE", "--cost", "missing.json"], 2, "oracle calibrate"),
+        (["plot", "TRACE", "histogrm"], 2, "one of histogram"),
+        (["plot", "TRACE", "histogram", "-o", "x.gif"], 2, ".png"),
+        (["plot", "TRACE", "heatmap", "--prompt", "9"], 2, "0 to 3"),
+        (["collect", "--pair", "demoo"], 2, "demo"),
+        (["collect", "--dataset", "mbp"], 2, "mbpp"),
+        (["validate", "--runs", "x"], 2, "one trace for each"),
+        (["report", "TRACE", "-o", "/proc/nowhere/r.html"], 1, "/proc/nowhere"),
+        (["nonsense"], 2, "No such command"),
+        (["simulate", "--nonsense"], 2, "No such option"),
+    ],
+)
+def test_errors_are_one_message_and_the_right_status(trace, words, status, message):
+    done = run(*[trace if word == "TRACE" else word for word in words])
+    assert done.exit_code == status, done.output
+    assert message in done.output and "Traceback" not in done.output
+
+
+def test_debug_shows_the_traceback(trace):
+    done = run("simulate", trace, "-p", "dynamik", "--debug")
+    assert isinstance(done.exception, ValueError)
+
+
+def test_names_from_a_trace_are_not_markup(trace):
+    meta = json.loads((trace / "meta.json").read_text())
+    del meta["schema"]
+    write_meta(trace, meta | {"prompts": {"dataset": "[red]x[/red]"}})
+    assert "[red]x[/red]" in run("simulate", trace, "-p", "none", "--draft-cost", "0.1").stdout
+
+
+def test_tables_fit_eighty_columns(trace):
+    words = [
+        "simulate",
+        trace,
+        "-p",
+        "dynamic:threshold=0.4,tokens=9",
+        "-p",
+        "oracle:clairvoyant",
+        "--draft-cost",
+        "0.1",
+    ]
+    lines = run(*words, env={"COLUMNS": "80"}).stdout.splitlines()
+    assert max(len(line.rstrip()) for line in lines) <= 80
+    assert sum(line.rstrip().endswith("]") for line in lines) == 3  # no interval is cut

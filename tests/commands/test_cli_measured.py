@@ -1,0 +1,106 @@
+"""`oracle measure`, `calibrate` and `validate` as a user types them: on stored runs, and once for real."""
+
+import json
+import re
+
+import pytest
+from builders.runs import fake_runs, some_trace
+from test_cli import run
+
+from analysis.cost import CostModel
+from analysis.measured.calibrate import FIT
+from oracle.records import runs as files
+from oracle.records.trace import iter_records, write_meta, write_part
+
+LONG = "heuristic_transient:tokens=5,threshold=0.4"
+POLICIES = ["constant:tokens=5", LONG]
+
+
+def stored(folder, speed=None, dtype="float32"):
+    """Folders of a trace and of its runs."""
+    source = some_trace()
+    for name in ("trace", "runs"):
+        (folder / name).mkdir(parents=True)
+    write_meta(folder / "trace", source.meta | {"prompts": {"dataset": "organisation/a-long-name-of-a-data-set"}})
+    write_part(folder / "trace", 0, list(iter_records(source)))
+    runs = fake_runs(source, [*FIT, *POLICIES], speed=speed, dtype=dtype)
+    settings = {"tokens": 5, "schedule": "constant", "threshold": 0.4, "adaptive": False}
+    files.write_meta(folder / "runs", runs.meta | {"policies": {name: settings for name in runs.policies}})
+    for call in runs.calls:
+        files.write_call(folder / "runs", call)
+    return folder / "trace", folder / "runs"
+
+
+def fits(output, width=80):
+    return max(len(line.rstrip()) for line in output.splitlines()) <= width
+
+
+def test_validation_of_stored_runs_for_people_and_programs(tmp_path):
+    trace, runs = stored(tmp_path)
+    words = ["validate", "--trace", trace, "--runs", runs]
+    done = run(*words, "--plot", tmp_path / "picture.png", env={"COLUMNS": "80"})
+    assert done.exit_code == 0, done.output
+    assert "Within the budget." in done.stdout and fits(done.stdout)
+    assert done.stdout.count("100.00%") == 2 and (tmp_path / "picture.png").stat().st_size > 10_000
+    assert CostModel.load(runs / "cost.json").machine["fitted_on"] == list(FIT)
+    answer = json.loads(run(*words, "--json").stdout)
+    assert answer["passed"] and answer["failures"] == []
+    assert [row["policy"] for row in answer["rows"]] == POLICIES
+    assert set(answer["rows"][0]["error"]) == {"value", "low", "high"}
+
+
+def test_a_validation_that_fails_says_why_and_exits_with_1(tmp_path):
+    trace, runs = stored(tmp_path, speed=lambda repeat, prompt, policy: 1.3 if policy == LONG else 1.0)
+    done = run("validate", "--trace", trace, "--runs", runs, env={"COLUMNS": "80"})
+    assert done.exit_code == 1 and fits(done.stdout.partition("Error of the speedups")[0])
+    assert f"the worst error is +30.0% ({LONG} on organisation/a-long-name-of-a-data-set)" in done.stdout
+    lenient = ["--median", "0.5", "--worst", "0.5"]
+    assert run("validate", "--trace", trace, "--runs", runs, *lenient).exit_code == 0
+
+
+def test_calibration_of_stored_runs(tmp_path):
+    _, runs = stored(tmp_path)
+    done = run("calibrate", tmp_path / "new" / "cost.json", "--runs", runs, env={"COLUMNS": "80"})
+    assert done.exit_code == 0 and fits(done.stdout), done.output
+    assert CostModel.load(tmp_path / "new" / "cost.json").measured_range["tokens"] == [1, 21]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["calibrate", "--fit", "heuristic"], "does not draft a fixed length"),
+        (["calibrate", "--fit", "constant:tokens=3"], "at least two constant lengths"),
+        (["validate", "-p", "constant:tokens=3"], "is one that the prices are fitted on"),
+        (["validate", "-p", "dynamik"], "did you mean 'dynamic'"),
+        (["measure", "--threads", "0"], "--threads is 0"),
+        (["measure", "-p", "oracle:detect"], "exists in simulation only"),
+        (["measure", "--dataset", "nowhere.jsonl"], "nowhere.jsonl"),
+    ],
+)
+def test_bad_usage_is_said_before_anything_runs(words, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run(*words)
+    assert done.exit_code == 2 and message in done.output, done.output
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_a_real_measurement_calibration_and_validation_of_the_embedded_pair(tmp_path):
+    short = ["--limit", "2", "--max-new-tokens", "12", "--repeats", "1", "--dataset", "demo-code", "--threads", "1"]
+    done = run("measure", tmp_path / "runs", *short, "-p", "dynamic", "-p", LONG, env={"COLUMNS": "80"})
+    assert done.exit_code == 0 and fits(done.stdout), done.output
+    assert re.search(r"^dynamic +20 +constant +0.4 +no$", done.stdout, re.MULTILINE)
+    again = ["calibrate", tmp_path / "cost.json", *short]
+    assert run(*again).exit_code == 0
+    assert "holds measured runs already" in run(*again).output
+    assert run(*again, "--resume").exit_code == 0
+    lenient = ["--out", tmp_path / "all", "--median", "9", "--worst", "9", "-p", "dynamic"]
+    assert run("validate", *short, *lenient).exit_code == 0
+
+
+def test_half_precision_goes_through_and_names_its_near_ties(tmp_path):
+    short = ["--limit", "2", "--max-new-tokens", "16", "--repeats", "1", "--dtype", "bfloat16", "--threads", "1"]
+    done = run("measure", tmp_path / "runs", *short, "-p", "constant:tokens=4")
+    assert done.exit_code == 0, done.output
+    calls = files.Runs.load(tmp_path / "runs").calls
+    assert all(call.equal or call.difference_margin < 0.5 for call in calls)
+    assert ("leave plain decoding's" in done.output) == any(not call.equal for call in calls)

@@ -1,0 +1,146 @@
+import dataclasses
+
+import numpy as np
+import pytest
+from builders.pairs import tiny_pair
+from builders.runs import COST, fake_runs, some_trace
+from builders.virtual import PROMPTS, Virtual
+
+from analysis.cost import CostModel
+from analysis.measured.calibrate import FIT, calibrate, fit
+from oracle.measure import measure
+from oracle.records.runs import Runs
+
+PRICES = ("draft", "draft_first", "draft_context", "verify_context", "iteration", "plain", "plain_context")
+PREFILL = ("draft_prefill", "target_prefill")
+
+
+def test_a_known_cost_model_is_recovered_from_its_own_runs():
+    found = calibrate(fake_runs(some_trace(), FIT))
+    for name in (*PRICES, *PREFILL):
+        assert getattr(found.cost, name) == pytest.approx(getattr(COST, name)), name
+    assert [count for count, _ in found.cost.verify] == [1, 2, 4, 9, 21]
+    assert [price for _, price in found.cost.verify] == pytest.approx([price for _, price in COST.verify])
+    assert found.policies == FIT and found.cost.unit == "s"
+    assert found.cost.measured_range == {"tokens": [1, 21], "context": [5, 84]}
+    assert found.cost.machine["fitted_on"] == list(FIT)
+    assert max(abs(row.error) for row in found.residuals) < 1e-9
+
+
+def test_a_few_disturbed_repeats_change_little():
+    random = np.random.default_rng(0)
+    spikes = {(repeat, prompt, policy): 4 if random.random() < 0.1 else random.normal(1, 0.02)
+              for repeat in range(3) for prompt in range(6) for policy in ["none", *FIT]}  # fmt: skip
+    found = calibrate(fake_runs(some_trace(), FIT, speed=lambda *key: spikes[key])).cost
+    for drafted in (1, 3, 8, 20):
+        assert found.round(np.int64(drafted), 40) == pytest.approx(COST.round(np.int64(drafted), 40), rel=0.03)
+    assert found.step(40) == pytest.approx(COST.step(40), rel=0.03)
+
+
+def test_several_runs_are_fitted_together():
+    short, long = some_trace(prompts=3), some_trace(prompts=3, size=120, seed=1)
+    found = calibrate([fake_runs(short, FIT), fake_runs(long, FIT)])
+    assert found.cost.draft == pytest.approx(COST.draft)
+    assert found.cost.measured_range["context"] == [5, 5 + 14 + 119 - 6]
+
+
+def test_verification_never_gets_cheaper_with_more_tokens():
+    dented = dataclasses.replace(COST, verify=((1, 0.02), (2, 0.03), (4, 0.03), (9, 0.04), (21, 0.06)))
+    runs = fake_runs(
+        some_trace(), FIT, dented, speed=lambda repeat, prompt, policy: 0.9 if policy == "constant:tokens=3" else 1
+    )
+    prices = [price for _, price in calibrate(runs).cost.verify]
+    assert prices == sorted(prices)
+
+
+def test_what_is_fitted_is_said_with_its_residuals():
+    found = calibrate(fake_runs(some_trace(), FIT, speed=lambda repeat, prompt, policy: 1 + 0.1 * (policy == FIT[1])))
+    rows = {(row.part, row.tokens): row for row in found.residuals}
+    assert {part for part, _ in rows} == {"draft", "verify", "iteration", "plain"}
+    assert rows["draft", 3].error < -0.01 and rows["draft", 3].rows > 50
+    assert rows["plain", None].error == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("policies", "message"),
+    [
+        (["dynamic", "constant:tokens=3"], "'dynamic' does not draft a fixed length"),
+        (["heuristic"], "does not draft a fixed length"),
+        (["constant:tokens=3"], "at least two constant lengths"),
+        ([], "at least two constant lengths"),
+        (["constant:tokens=3", "constant:tokens=7"], "'constant:tokens=7' was not measured"),
+    ],
+)
+def test_policies_that_cannot_be_fitted_on_are_refused(policies, message):
+    runs = fake_runs(some_trace(prompts=2), [*FIT[:2], "dynamic", "heuristic"])
+    with pytest.raises(ValueError, match=message):
+        calibrate(runs, policies)
+
+
+def test_other_constant_lengths_do_where_the_usual_ones_did_not_run():
+    found = calibrate(
+        fake_runs(some_trace(), ["constant:tokens=2", "dynamic", "constant:tokens=8", "constant:tokens=5"])
+    )
+    assert found.policies == ("constant:tokens=2", "constant:tokens=8", "constant:tokens=5")
+    assert found.cost.draft == pytest.approx(COST.draft)
+
+
+def test_two_generators_have_no_common_prices():
+    source = some_trace(prompts=2)
+    ours, theirs = fake_runs(source, FIT[:1], generator="loop"), fake_runs(source, FIT[1:2])
+    mixed = Runs(ours.meta, ours.calls + theirs.calls)
+    with pytest.raises(ValueError, match=r"ran in \['library', 'loop'\]"):
+        calibrate(mixed)
+
+
+def test_one_token_texts_are_too_little_to_fit():
+    source = some_trace(prompts=2, size=4)
+    with pytest.raises(ValueError, match="too little was measured"):
+        calibrate(fake_runs(source, FIT[:2]))
+
+
+def test_coefficients_are_never_negative():
+    design = np.stack([np.ones(50), np.arange(50.0)], axis=1)
+    base, slope = fit(design, np.linspace(2.0, 1.0, 50))
+    assert slope == 0 and base == pytest.approx(1.5, rel=0.1)
+
+
+def test_seconds_inside_the_librarys_own_rounds_are_found(monkeypatch):
+    """Slow preparation of a drafting phase, slow bookkeeping, a growing context: each lands in its own price."""
+    from transformers.generation.candidate_generator import AssistedCandidateGenerator
+
+    pair = tiny_pair()
+    world = Virtual(
+        pair,
+        lambda tokens, context: 0.1 + 0.001 * (context + tokens - 1),
+        lambda tokens, context: 1 + 0.2 * (tokens - 1),
+    )
+    update, get = AssistedCandidateGenerator.update_candidate_strategy, AssistedCandidateGenerator.get_candidates
+
+    def late(seconds, method):
+        def wrapped(self, *args):
+            world.time += seconds
+            return method(self, *args)
+
+        return wrapped
+
+    monkeypatch.setattr(AssistedCandidateGenerator, "update_candidate_strategy", late(0.02, update))
+    monkeypatch.setattr(AssistedCandidateGenerator, "get_candidates", late(0.3, get))
+    runs = measure(
+        pair, PROMPTS[:2], ["constant:tokens=1", "constant:tokens=4"], max_new_tokens=24, repeats=1, clock=world.clock
+    )
+    cost = calibrate(runs, ["constant:tokens=1", "constant:tokens=4"]).cost
+    assert cost.draft_context == pytest.approx(0.001, rel=0.01)
+    assert cost.draft == pytest.approx(0.1, rel=0.02)
+    assert cost.draft_first == pytest.approx(0.1 + 0.3, rel=0.02)
+    assert cost.iteration == pytest.approx(0.02, rel=0.1)
+    assert [count for count, _ in cost.verify] == [1, 2, 5]
+    assert [price for _, price in cost.verify] == pytest.approx([1.0, 1.2, 1.8], rel=0.01)
+    assert cost.plain == pytest.approx(1.0) and cost.plain_context == pytest.approx(0, abs=1e-9)
+
+
+def test_a_fitted_model_survives_its_file(tmp_path):
+    cost = calibrate(fake_runs(some_trace(prompts=3), FIT)).cost
+    cost.save(tmp_path / "cost.json")
+    loaded = CostModel.load(tmp_path / "cost.json")
+    assert loaded == cost and loaded.machine == cost.machine and loaded.measured_range == cost.measured_range

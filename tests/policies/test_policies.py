@@ -1,0 +1,121 @@
+import dataclasses
+
+import numpy as np
+import pytest
+from builders.traces import pattern, trace
+
+from analysis.replay.simulate import simulate
+from oracle.policies.rules import POLICIES, Heuristic, HeuristicTransient, Policy, Roc, Signals, parse, roc_threshold
+
+
+def budgets(policy, outcomes):
+    """Budgets that follow a series of full (True) and partial (False) acceptances."""
+    state, seen = policy.start(), []
+    for full in outcomes:
+        drafted = policy.budget(state)
+        state = policy.update(state, drafted, drafted if full else drafted - 1, None)
+        seen.append(policy.budget(state))
+    return seen
+
+
+def test_heuristic_by_hand():
+    assert budgets(Heuristic(5), [True, True, False, False, True]) == [7, 9, 8, 7, 9]
+    assert budgets(HeuristicTransient(5), [False] * 5) == [4, 3, 2, 1, 1]
+
+
+def test_heuristic_counts_an_empty_round_as_accepted_whole():
+    assert Heuristic(5).update(5, 0, 0, None) == 7
+
+
+def test_heuristic_carries_its_value_to_the_next_prompt():
+    perfect = [pattern("++++++++"), pattern("++++++++", index=1)]
+    over = simulate(trace(*perfect), "heuristic:tokens=2")
+    # 2, then 4 of the remaining 5 - 1: the text of 8 is 2+1, 4+1; the next prompt starts at 6, then 1 token is left.
+    assert over.drafted.tolist() == [2, 4, 6, 0]
+    assert simulate(trace(*perfect), "heuristic_transient:tokens=2").drafted.tolist() == [2, 4, 2, 4]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_says_its_own_text_and_replays(name):
+    policy = parse(name)
+    assert parse(str(policy)) == policy
+    assert dataclasses.is_dataclass(policy) and policy.__doc__
+    texts = [
+        pattern(text, index=n, overruns={at: [(1, 0.1)] for at in range(9)})
+        for n, text in enumerate(["++-+-+++", "---", "+"])
+    ]
+    t = trace(*texts)
+    result = simulate(t, policy)
+    assert result.tokens == t.tokens
+    assert np.all(result.accepted <= result.drafted)
+    by_prompt = np.bincount(result.prompt, weights=result.accepted + 1)
+    assert by_prompt.tolist() == np.diff(t.offsets).tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dynamik", "did you mean 'dynamic'"),
+        ("", "unknown policy ''; legal: none, constant"),
+        ("constant:token=3", "legal: tokens=5, threshold=0"),
+        ("constant:tokens", "not a key=value"),
+        ("constant:tokens=2.5", "not a whole number"),
+        ("constant:tokens=0", "at least 1"),
+        ("constant:tokens=1,tokens=2", "given twice"),
+        ("dynamic:threshold=nan", "between 0"),
+        ("dynamic:threshold=1.5", "between 0"),
+        ("dynamic:threshold=x", "not a number"),
+        ("none:tokens=1", "no keys"),
+    ],
+)
+def test_a_wrong_text_is_refused_with_the_legal_ones(text, message):
+    with pytest.raises(ValueError, match=message):
+        parse(text)
+
+
+def test_text_with_spaces_and_keys():
+    assert parse(" dynamic: threshold = 0.25 , tokens=7 ") == POLICIES["dynamic"](tokens=7, threshold=0.25)
+
+
+def test_thresholds_compare_in_double_precision():
+    # float32(0.7) is 0.699999988: below the double 0.7, as the real criterion finds it.
+    signals = Signals(*[np.array([0.7], np.float32)] * 3)
+    assert parse("dynamic:threshold=0.7").stop(signals, None).tolist() == [True]
+    assert parse("constant").stop(signals, None) is None
+
+
+def test_roc_threshold_by_hand():
+    # Highest first: .9 hit, .8 hit, .6 miss, .5 hit, .3 miss, .2 miss.  Costs: .5 catches all three hits at one of three
+    # false alarms: 1/3 + 0; .8: 0 + 3 * 1/3 = 1.
+    confidence = np.array([0.9, 0.2, 0.6, 0.5, 0.8, 0.3])
+    matched = np.array([True, False, False, True, True, False])
+    assert roc_threshold(confidence, matched) == 0.5
+
+
+def test_roc_threshold_equals_scikit_learn():
+    metrics = pytest.importorskip("sklearn.metrics")
+    generator = np.random.default_rng(0)
+    for _ in range(500):
+        size = generator.integers(6, 40)
+        confidence = np.round(generator.random(size), generator.integers(1, 4))  # rounded: ties
+        matched = generator.random(size) < confidence
+        if len(set(matched)) < 2:
+            continue
+        false_rate, true_rate, thresholds = metrics.roc_curve(matched, confidence)
+        assert roc_threshold(confidence, matched) == thresholds[np.argmin(false_rate + 3 * (1 - true_rate))]
+
+
+def test_roc_moves_only_with_more_than_five_outcomes_of_both_kinds():
+    policy, state = Roc(), Roc().start()
+    hit = Signals(*[np.full(5, 0.5, np.float32)] * 3)
+    state = policy.update(state, 5, 5, hit)
+    assert state.threshold == 0.4
+    state = policy.update(state, 5, 5, hit)
+    assert state.threshold == 0.4  # ten outcomes, all of one kind
+    state = policy.update(state, 3, 0, Signals(*[np.array([0.45, 0.9, 0.9], np.float32)] * 3))
+    assert state.matched.count(False) == 1 and len(state.confidence) == 11  # after the rejection nothing is known
+    assert state.threshold == 0.5
+
+
+def test_the_base_policy_drafts_nothing():
+    assert Policy().budget(None) == 0
