@@ -2,7 +2,8 @@
 
 The forms are those of the published analysis of dynamic lookahead (arXiv 2405.04304): MBPP is the task and its first
 test between triple quotes, Alpaca the instruction template of its authors, CNN-DM an article between "Summarize:" and
-"Summary:", HumanEval its own prompt field. A row with nothing in it to ask becomes an empty text, not an empty form.
+"Summary:", HumanEval its own prompt field. A field exists where it has content: null, NaN, blank text and an empty list
+are what tables hold where there is nothing. A row with nothing in it to ask becomes an empty text, not an empty form.
 """
 
 from __future__ import annotations
@@ -41,24 +42,31 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Form:
-    """How rows of one schema become prompts. A row fits if it has one field of each of the `groups`."""
+    """How rows of one schema become prompts. A row is of the form if it names one field of each of the `groups`."""
 
     groups: tuple[tuple[str, ...], ...]
     write: Callable[[dict, str], tuple[str, str | None]]  # (row, place for messages) -> (text, instruction)
 
-    def fits(self, row: dict) -> bool:
+    def names(self, row: dict) -> bool:
+        """Whether the row has these fields, filled or not."""
         return all(any(field in row for field in group) for group in self.groups)
+
+    def fills(self, row: dict) -> bool:
+        """Whether the row has content in a field of each group."""
+        return all(any(_has_content(row.get(field)) for field in group) for group in self.groups)
 
     def __str__(self) -> str:
         return " + ".join("/".join(group) for group in self.groups)
 
 
 def _mbpp(row: dict, place: str) -> tuple[str, None]:
-    task = _text(row, "text" if "text" in row else "prompt", place)  # the "sanitized" configuration says prompt
-    tests = row["test_list"]
-    if not isinstance(tests, list) or not tests or not isinstance(tests[0], str):
-        raise ValueError(f"{place}: test_list must be a list of one or more assert lines, got {tests!r:.80}.")
-    return (f'"""\n{task}\n{tests[0]}\n"""\n' if task.strip() else ""), None
+    full, sanitized = (_text(row, field, place) for field in ("text", "prompt"))  # one for each published configuration
+    task = full if full.strip() else sanitized
+    tests = row.get("test_list") if _has_content(row.get("test_list")) else []
+    if not isinstance(tests, list) or not all(isinstance(test, str) for test in tests[:1]):
+        raise ValueError(f"{place}: test_list must be a list of assert lines, got {tests!r:.80}.")
+    lines = [task, *tests[:1]]
+    return ("\n".join(['"""', *lines, '"""', ""]) if task.strip() else ""), None
 
 
 def _alpaca(row: dict, place: str) -> tuple[str, str]:
@@ -78,7 +86,7 @@ def _plain(row: dict, place: str) -> tuple[str, None]:
     return _text(row, "prompt", place), None
 
 
-FORMS = {  # the first form that fits a row is its form
+FORMS = {  # the first form that some row fills is that of all rows
     "mbpp": Form((("test_list",), ("text", "prompt")), _mbpp),
     "alpaca": Form((("instruction",),), _alpaca),
     "cnn_dailymail": Form((("article",),), _cnn_dailymail),
@@ -87,19 +95,34 @@ FORMS = {  # the first form that fits a row is its form
 
 
 def write_prompts(rows: list[dict], ids: list, places: list[str]) -> tuple[str, tuple[Prompt, ...]]:
-    """Return the name of the form that fits the first row, and every row written in it.
+    """Return the name of the form of these rows, and every row written in it.
 
     `places` says for messages where each row stands. Raises ValueError for a row of no form or of another one.
     """
-    form = next((name for name, form in FORMS.items() if form.fits(rows[0])), None)
+    form = _form_of(rows)
     if form is None:
         raise ValueError(f"{places[0]}: {_unrecognised(rows[0])}")
     prompts = []
     for row, identity, place in zip(rows, ids, places, strict=True):
-        if not FORMS[form].fits(row):
+        if not FORMS[form].names(row):
             raise ValueError(f"{place}: expected the fields {FORMS[form]} as in {places[0]}, got {', '.join(row)}.")
         prompts.append(Prompt(str(identity), *FORMS[form].write(row, place)))
     return form, tuple(prompts)
+
+
+def _form_of(rows: list[dict]) -> str | None:
+    """The first form that a row fills; where no row fills any, the first one whose fields the first row names."""
+    filled = (name for name, form in FORMS.items() if any(form.fills(row) for row in rows))
+    named = (name for name, form in FORMS.items() if form.names(rows[0]))
+    return next(filled, next(named, None))
+
+
+def _has_content(value: object) -> bool:
+    if isinstance(value, str):
+        return bool(value.strip())
+    if isinstance(value, float):
+        return not np.isnan(value)
+    return value is not None and value != []
 
 
 def _unrecognised(row: dict) -> str:

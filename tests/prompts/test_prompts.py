@@ -142,7 +142,7 @@ def test_ids_are_row_numbers_unless_every_row_has_its_own(tmp_path):
         ("a.jsonl", b'{"prompt": "a"}\n{"promt": "b"}', ["a.jsonl, line 2", "prompt", "promt"]),
         ("a.jsonl", b'{"promt": "b"}', ["a.jsonl, line 1", "instruction (alpaca)", "Did you mean 'prompt'?"]),
         ("a.jsonl", b"{}", ["a.jsonl, line 1", "(none)"]),
-        ("a.jsonl", b'{"text": "b", "test_list": []}', ["a.jsonl, line 1", "test_list"]),
+        ("a.jsonl", b'{"text": "b", "test_list": [3]}', ["a.jsonl, line 1", "test_list"]),
         ("a.jsonl", b"", ["no rows"]),
         ("a.jsonl", b"\n \r\n", ["no rows"]),
         ("a.json", b"[]", ["no rows"]),
@@ -407,3 +407,33 @@ def test_chat_is_one_user_turn_with_the_answer_opened(tokenizer, monkeypatch):
 def test_chat_without_a_template_says_where_it_would_be(tokenizer):
     with pytest.raises(ValueError, match="chat_template.jinja.*tokenizer_config.json.*--chat"):
         render_chat(tokenizer, "wave")
+
+
+def test_a_field_exists_where_it_has_content(tmp_path):
+    """Tables of several configurations carry every column in every row, null where the row's own has none."""
+    rows = [
+        {"text": None, "prompt": "A.", "test_list": ["assert a"]},
+        {"text": "B.", "prompt": None, "test_list": ["assert b"]},
+        {"text": " ", "prompt": "C.", "test_list": []},
+        {"text": None, "prompt": float("nan"), "test_list": ["assert d"]},
+        {"text": "E.", "prompt": "other", "test_list": None},
+    ]
+    file = tmp_path / "mixed.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    wanted = ['"""\nA.\nassert a\n"""\n', '"""\nB.\nassert b\n"""\n', '"""\nC.\n"""\n', "", '"""\nE.\n"""\n']
+    assert texts(file) == wanted
+
+
+def test_a_column_that_no_row_fills_names_no_form(tmp_path):
+    file = tmp_path / "plain.jsonl"
+    file.write_text(
+        '{"prompt": "x", "instruction": null, "test_list": []}\n{"prompt": "y", "instruction": ""}', "utf-8"
+    )
+    assert texts(file) == ["x", "y"]
+    assert load_prompts(file).source["format"] == "plain"
+
+
+def test_empty_rows_keep_the_form_of_their_fields(tmp_path):
+    file = tmp_path / "empty.jsonl"
+    file.write_text('{"instruction": null}\n{"instruction": ""}', "utf-8")
+    assert (texts(file), load_prompts(file).source["format"]) == (["", ""], "alpaca")
