@@ -65,11 +65,16 @@ class CostModel:
         growth = self.draft_context * drafted * (context + (drafted - 1) / 2)
         return np.where(drafted > 0, steps, 0.0) + growth
 
-    def round(self, drafted: np.ndarray, context: np.ndarray | float = 0) -> np.ndarray:
-        """Cost of an iteration: ``drafted`` draft steps, a verification of drafted + 1 tokens, the constant."""
+    def round(
+        self, drafted: np.ndarray, context: np.ndarray | float = 0, passes: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Cost of an iteration: ``passes`` draft steps, a verification of drafted + 1 tokens, the constant.
+
+        ``passes`` (int array, default: ``drafted``) is more where drafted tokens are dropped before verification.
+        """
         drafted = np.asarray(drafted)
         target = self.verification(drafted + 1) + self.verify_context * context
-        return self.drafting(drafted, context) + target + self.iteration
+        return self.drafting(drafted if passes is None else passes, context) + target + self.iteration
 
     def step(self, context: np.ndarray | float = 0) -> np.ndarray:
         """Cost of a one-token step of the target without a draft."""

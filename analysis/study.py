@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,12 +14,14 @@ from analysis.describe.statistics import Description, describe
 from analysis.fit.distributions import Counts, Fit, GoodnessOfFit, best, fit_all, goodness_of_fit
 from analysis.intervals import ratio
 from analysis.measured.speedups import Measured, summary
-from analysis.replay.oracles import ORACLES
-from analysis.replay.simulate import SimulationResult, simulate
+from analysis.replay.drafts import NotRecorded
+from analysis.replay.result import SimulationResult
+from analysis.replay.simulate import simulate, simulate_all
 from analysis.replay.sweep import Sweep, sweep
 from analysis.report.prompt_view import Decode
 from analysis.verdict import Gap, Verdict, verdict
-from oracle.policies.rules import parse
+from oracle.policies import Policy
+from oracle.policies.names import name_of, recorded
 from oracle.records.trace import Trace, oracle_positions
 
 if TYPE_CHECKING:
@@ -73,11 +75,12 @@ class Study:
         return (self.cost.draft + self.cost.draft_context * context) / float(self.cost.step(context))
 
 
-def study(source: Source, name: str, policies: Sequence[str]) -> Study:
+def study(source: Source, name: str, policies: Sequence[str | Policy | Callable]) -> Study:
     """Simulate ``policies``, sweep the library's, describe, fit, and come to a verdict."""
     trace, cost = source.trace, source.cost or ASSUMED
-    policies, measured = with_measured(policies, source.runs)
-    results, left_out = replay_all(trace, policies, cost)
+    given = {name_of(policy): policy for policy in policies}
+    listed, measured = with_measured(list(given), source.runs)
+    results, left_out = replay_all(trace, {policy: given.get(policy, _from_record(policy)) for policy in listed}, cost)
     at = oracle_positions(trace)
     counts = Counts.from_samples(trace.accepted_run[at], trace.censored[at])
     fits = tuple(fit_all(counts))
@@ -121,36 +124,38 @@ def with_measured(policies: Sequence[str], runs: Runs | None) -> tuple[list[str]
 
 
 def canonical(policy: str) -> str:
-    """One text for all ways of writing a policy.  Raises ValueError for one that is not known."""
-    if not policy.startswith("oracle"):
-        return str(parse(policy))
-    if policy not in ORACLES:
-        raise ValueError(f"unknown oracle {policy!r}; legal: {', '.join(ORACLES)}")
-    return policy
+    """One text for all ways of writing a policy; one of a user's own keeps its text."""
+    rule = recorded(policy)
+    return policy if rule is None else str(rule)
+
+
+def _from_record(policy: str) -> str | None:
+    """The policy of some runs, unless it is one of a user's own: its text is not enough to bring that back."""
+    return None if recorded(policy) is None else policy
 
 
 def replay_all(
-    trace: Trace, policies: Sequence[str], cost: CostModel
+    trace: Trace, policies: Mapping[str, str | Policy | Callable | None], cost: CostModel
 ) -> tuple[tuple[SimulationResult, ...], dict[str, str]]:
-    """Results of ``policies``, and of those that would need more overrun than was recorded the reason.
+    """Results of ``policies`` (by name), and of those that cannot be replayed on this trace the reason.
 
     Raises ValueError for a policy that is not known.
     """
-    results, left_out = [], {}
-    for policy in policies:
-        canonical(policy)
-        try:
-            results.append(simulate(trace, policy, cost))
-        except ValueError as error:  # the policy is a good one, so the record is too short for it
-            left_out[policy] = str(error)
+    known = {name: policy for name, policy in policies.items() if policy is not None}
+    results = []
+    left_out = {name: "it is a policy of your own; hand it over too" for name in policies if name not in known}
+    for name, found in zip(known, simulate_all(trace, list(known.values()), cost), strict=True):
+        if isinstance(found, NotRecorded):
+            left_out[name] = str(found)
+        else:
+            results.append(found)
     return tuple(results), left_out
 
 
 def oracle_gap(swept: Sweep, oracle: SimulationResult) -> Gap:
     """What ``oracle`` gains over the best constant length for all, and what the best one of each prompt would gain."""
     constant = swept.best_constant()
-    constants = [result for result in swept.results if result.policy.startswith("constant")]
-    per_prompt = np.min([result.prompt_seconds for result in constants], axis=0)
+    per_prompt = np.min([result.prompt_seconds for result in swept.constants()], axis=0)
     return Gap(
         constant=constant.policy,
         constant_speedup=ratio(constant.plain_seconds, constant.prompt_seconds),

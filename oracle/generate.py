@@ -17,18 +17,9 @@ import torch
 
 from oracle.models.decoding import greedy_config, neutral
 from oracle.models.pairs import Pair, unequal_rows
+from oracle.policies.library import SCHEDULES, Settings
 from oracle.records.runs import ITERATION_COLUMNS
 from oracle.timing import Clock
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the library reads from the draft's generation config."""
-
-    tokens: int  # num_assistant_tokens
-    schedule: str = "constant"  # num_assistant_tokens_schedule: constant, heuristic or heuristic_transient
-    threshold: float = 0.0  # assistant_confidence_threshold; 0 is off
-    adaptive: bool = False  # let the library refit the threshold after each iteration (needs scikit-learn)
 
 
 @dataclass(frozen=True)
@@ -42,9 +33,6 @@ class Observed:
     tokens_after: (
         float  # num_assistant_tokens that the call left in the draft's config, for a schedule that carries it over
     )
-
-
-SCHEDULES = ("constant", "heuristic", "heuristic_transient")
 
 
 def assisted(pair: Pair, prompt: np.ndarray, settings: Settings, *, max_new_tokens: int, clock: Clock) -> Observed:
@@ -207,6 +195,7 @@ def _assisted_rows(rounds: list[dict[str, Any]], text: np.ndarray, start: float,
     columns = {
         name: [note[name] for note in rounds] for name in ("position", "drafted", "accepted", "budget", "threshold")
     }
+    columns["passes"] = columns["drafted"]  # the library verifies all that it drafts
     seconds = {
         "draft_seconds": [note["draft_end"] - note["draft_start"] for note in rounds],
         "verify_seconds": [note["verify_end"] - note["draft_end"] for note in rounds],
@@ -232,6 +221,7 @@ def _plain_rows(
         "position": np.arange(size),
         "drafted": nothing,
         "accepted": nothing,
+        "passes": nothing,
         "budget": nothing,
         "threshold": nothing,
         "draft_seconds": nothing,

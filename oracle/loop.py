@@ -1,6 +1,6 @@
 """Draft and verify: speculative decoding with any policy object, greedy, on one screen.
 
-It runs the policies that the library does not have, and is what the replay in ``analysis.replay.simulate`` mirrors.
+It runs the policies that the library does not have, one lane at a time, and is what the replay in ``analysis.replay`` mirrors.
 """
 
 from __future__ import annotations
@@ -15,15 +15,19 @@ from oracle.generate import Observed, columns_of
 from oracle.models.decoding import eos_token_ids, neutral
 from oracle.models.pairs import Pair, shared_rows
 from oracle.models.passes import device_of, distribution, forward
-from oracle.policies.rules import Policy, Signals
+from oracle.policies.contract import SIGNALS, Policy, Signals, State, budget_of, sent_of, stops_at
 from oracle.timing import Clock
 
 
 @torch.inference_mode()
 def draft_and_verify(
-    pair: Pair, prompt: np.ndarray, policy: Policy, state: Any, *, max_new_tokens: int, clock: Clock
-) -> tuple[Observed, Any]:
-    """The target's greedy text after ``prompt`` (int [P], P >= 1) under ``policy``, and the policy's next state."""
+    pair: Pair, prompt: np.ndarray, policy: Policy, state: State | None = None, *, max_new_tokens: int, clock: Clock
+) -> tuple[Observed, State]:
+    """The target's greedy text after ``prompt`` (int [P], P >= 1) under ``policy``, and the policy's last state.
+
+    ``state`` has one lane; None is the policy's start.
+    """
+    state = policy.start(1) if state is None else state
     vocabulary, stop = shared_rows(pair), set(eos_token_ids(pair))
     rows: list[dict[str, Any]] = []
     with neutral(pair):
@@ -32,21 +36,20 @@ def draft_and_verify(
         text = [int(token) for token in prompt]
         end = len(text) + max_new_tokens
         while len(text) < end and not (rows and text[-1] in stop):
-            budget = policy.budget(state)
+            budget = int(np.max(budget_of(policy, state)))
             begun = clock()
-            drafted, signals = propose(draft, text, policy, state, min(budget, end - len(text) - 1), stop)
+            drafted, passes, signals = propose(draft, text, policy, state, min(budget, end - len(text) - 1), stop)
             proposed = clock()
             choices = target.read(text + drafted, keep=len(drafted) + 1).argmax(-1).tolist()
             passed = clock()
             emitted = accept(drafted, choices, stop)
             accepted = len(emitted) - 1
-            rows.append(
-                {"position": len(text) - len(prompt), "drafted": len(drafted), "accepted": accepted, "budget": budget}
-            )
+            counts = {"drafted": len(drafted), "accepted": accepted, "passes": passes, "budget": budget}
+            rows.append({"position": len(text) - len(prompt)} | counts)
             text += emitted
             target.forget(len(text) - 1)
             draft.forget(len(text) - 1)
-            state = policy.update(state, len(drafted), accepted, signals)
+            state = policy.update(state, np.array([len(drafted)]), np.array([accepted]), signals)
             verified = clock()
             seconds = {"draft": proposed - begun, "verify": verified - proposed, "forward": passed - proposed}
             rows[-1] |= {f"{name}_seconds": value for name, value in seconds.items()} | {"rest_seconds": begun - last}
@@ -62,20 +65,31 @@ def draft_and_verify(
 
 
 def propose(
-    draft: Reader, text: list[int], policy: Policy, state: Any, limit: int, stop: set[int]
-) -> tuple[list[int], Signals]:
-    """At most ``limit`` tokens of the draft's; the token that stops it, by the policy's rule or as EOS, is kept."""
+    draft: Reader, text: list[int], policy: Policy, state: State, limit: int, stop: set[int]
+) -> tuple[list[int], int, Signals]:
+    """Tokens to verify, the draft passes paid for them (at most ``limit``), and the signals of all that was drafted.
+
+    The token that stops the draft, by the policy's rule or as EOS, is verified unless the policy's `send` drops it.
+    """
     drafted: list[int] = []
-    seen = Signals(*(np.zeros(0, np.float32) for _ in Signals._fields))
-    while len(drafted) < limit:
+    seen: dict[str, list[float]] = {name: [] for name in SIGNALS}
+    signals, stopped = _row(seen), False
+    while len(drafted) < limit and not stopped and not (drafted and drafted[-1] in stop):
         values = distribution(draft.read(text + drafted, keep=1)[0])
         drafted.append(int(values["tokens"]))
-        now = (values[name].cpu().numpy().reshape(1) for name in Signals._fields)  # float32 [1] each
-        seen = Signals(*(np.append(*both) for both in zip(seen, now, strict=True)))
-        stops = policy.stop(seen, state)
-        if drafted[-1] in stop or (stops is not None and stops[-1]):
-            break
-    return drafted, seen
+        for name in SIGNALS:
+            seen[name].append(float(values[name]))
+        signals = _row(seen)
+        answer = stops_at(policy, signals, state)
+        stopped = answer is not None and bool(answer[0, -1])
+    passes = len(drafted)
+    sent = int(sent_of(policy, np.array([passes]), np.array([stopped]), state)[0])
+    return drafted[:sent], passes, signals
+
+
+def _row(seen: dict[str, list[float]]) -> Signals:
+    """One draft's signals, float32 [1, k] each."""
+    return Signals.of(*(np.array([seen[name]], np.float32) for name in SIGNALS))
 
 
 def accept(drafted: list[int], choices: list[int], stop: set[int]) -> list[int]:

@@ -24,7 +24,8 @@ from oracle.records.runs import Call, Runs
 
 if TYPE_CHECKING:
     from oracle.generate import Observed
-    from oracle.policies.rules import Policy
+    from oracle.policies import Policy
+    from oracle.policies.contract import State
     from oracle.prompts.sets import PromptSet
     from oracle.timing import Clock
 
@@ -47,7 +48,7 @@ class Plan:
 def measure(
     pair: Pair,
     prompts: PromptSet | Iterable[str] | Iterable[Sequence[int]],
-    policies: Iterable[str],
+    policies: Iterable[str | Policy | Callable],
     out: str | Path | None = None,
     *,
     max_new_tokens: int = 128,
@@ -60,7 +61,7 @@ def measure(
 ) -> Runs:
     """Run plain greedy decoding and every policy for real, ``repeats`` times on each prompt, and clock every iteration.
 
-    Policies are written as for ``analysis.replay.simulate``; those that the library does not have run in the toolkit's own
+    Policies are given as to ``analysis.simulate``; those that the library does not have run in the toolkit's own
     loop, and their calls say so (``generator``).  ``out`` is a directory that holds each call as soon as it has
     ended; without it everything stays in memory.  Raises ValueError for arguments that make no sense or a pair that
     cannot be run, RuntimeError for a run that failed; finished calls stay, and ``resume`` goes on after them.
@@ -84,17 +85,19 @@ def measure(
     return _run_to_disk(plan, Path(out), meta, resume, force, progress)
 
 
-def _arms(pair: Pair, policies: Iterable[str]) -> dict[str, Policy]:
+def _arms(pair: Pair, policies: Iterable[str | Policy | Callable]) -> dict[str, Policy]:
     """Text -> policy, plain decoding first.  Raises ValueError for one unknown, given twice, or not to be run here."""
     from oracle.generate import check_settings
+    from oracle.policies import as_policy
+    from oracle.policies.counting import Plain
     from oracle.policies.library import settings_of
-    from oracle.policies.rules import Plain, parse
+    from oracle.policies.names import name_of
 
     if isinstance(policies, str):
         raise ValueError(f"policies={policies!r}: give a list, such as [{policies!r}]")
     arms: dict[str, Policy] = {PLAIN: Plain()}
-    for text in policies:
-        policy = parse(text)
+    for given in policies:
+        text, policy = name_of(given), as_policy(given)
         if policy == arms[PLAIN]:
             continue
         if policy in arms.values():
@@ -104,7 +107,7 @@ def _arms(pair: Pair, policies: Iterable[str]) -> dict[str, Policy]:
         settings = settings_of(policy)
         if settings is not None:
             check_settings(pair, settings)
-        arms[str(text).strip()] = policy
+        arms[text] = policy
     if len(arms) == 1:
         raise ValueError("no policy to measure; give at least one, for example dynamic or constant:tokens=5")
     return arms
@@ -125,6 +128,8 @@ def rotation(arms: Sequence[str], repeat: int, repeats: int, prompt: int) -> lis
 
 def _run(plan: Plan, done: Sequence[Call], progress: bool) -> Iterator[Call]:
     """Every call that is not among ``done``, as it ends."""
+    from oracle.policies.contract import after_prompt
+
     known = {call.key: call for call in done}
     references = {call.prompt: call.tokens for call in done if call.policy == PLAIN}
     order = 1 + max((call.order for call in done), default=-1)
@@ -133,17 +138,18 @@ def _run(plan: Plan, done: Sequence[Call], progress: bool) -> Iterator[Call]:
         _warm_up(plan)
     with _progress(total, len(known), progress) as advance:
         for repeat in range(plan.repeats):
-            states = {name: policy.start() for name, policy in plan.arms.items()}
+            states = {name: policy.start(1) for name, policy in plan.arms.items()}
             for number, prompt in enumerate(plan.prompts):
                 for name in rotation(list(plan.arms), repeat, plan.repeats, number):
                     policy = plan.arms[name]
-                    before = states[name] if policy.carries_over else policy.start()
+                    before = states[name]
                     call = known.get((name, repeat, number))
-                    if call is not None and not (policy.carries_over and policy.reads_signals):
-                        states[name] = _state_after(policy, before, call)
+                    if call is not None and (left := _state_after(policy, before, call)) is not None:
+                        states[name] = left
                         continue
                     # A state made of signals is not in the record: such a policy's unfinished repeat starts again.
-                    observed, states[name] = _observe(plan, prompt, policy, before)
+                    observed, last = _observe(plan, prompt, policy, before)
+                    states[name] = after_prompt(policy, last)
                     reference = references.setdefault(number, observed.tokens)
                     call = Call(
                         prompt=number,
@@ -159,42 +165,50 @@ def _run(plan: Plan, done: Sequence[Call], progress: bool) -> Iterator[Call]:
                     advance()
 
 
-def _state_after(policy: Policy, state: Any, call: Call) -> Any:
-    for drafted, accepted in zip(call.drafted.tolist(), call.accepted.tolist(), strict=True):
-        state = policy.update(state, drafted, accepted, None) if policy.carries_over else state
-    return state
+def _state_after(policy: Policy, state: State, call: Call) -> State | None:
+    """The state with which the prompt after a finished call begins; None where its outcomes do not say."""
+    from oracle.policies.contract import Unseen, after_prompt, overrides, unseen
+
+    if not overrides(policy, "next_prompt"):
+        return policy.start(1)
+    try:
+        for drafted, accepted in zip(call.drafted[:, None], call.accepted[:, None], strict=True):
+            state = policy.update(state, drafted, accepted, unseen(drafted))
+    except Unseen:
+        return None
+    return after_prompt(policy, state)
 
 
-def _observe(plan: Plan, prompt: Encoded, policy: Policy, state: Any) -> tuple[Observed, Any]:
+def _observe(plan: Plan, prompt: Encoded, policy: Policy, state: State) -> tuple[Observed, State]:
     """One call of the generator, and the policy's state after it."""
     from oracle.generate import assisted, plain
-    from oracle.policies.library import settings_of
-    from oracle.policies.rules import Plain
+    from oracle.policies.counting import Plain
+    from oracle.policies.library import settings_of, state_left
 
     options = {"max_new_tokens": prompt.max_new_tokens, "clock": plan.clock}
-    if isinstance(policy, Plain):
-        return plain(plan.pair, prompt.tokens, **options), None
+    if type(policy) is Plain:
+        return plain(plan.pair, prompt.tokens, **options), state
     settings = settings_of(policy, state)
     if settings is None:
         from oracle.loop import draft_and_verify
 
         return draft_and_verify(plan.pair, prompt.tokens, policy, state, **options)
     observed = assisted(plan.pair, prompt.tokens, settings, **options)
-    return observed, int(observed.tokens_after) if policy.carries_over else state
+    return observed, state_left(policy, state, observed.tokens_after)
 
 
 def _warm_up(plan: Plan) -> None:
     """Every arm once on the longest prompt: the first call of anything is slower than the rest."""
     longest = max(plan.prompts, key=lambda prompt: len(prompt.tokens))
     for policy in plan.arms.values():
-        _observe(plan, longest, policy, policy.start())
+        _observe(plan, longest, policy, policy.start(1))
 
 
 def _describe_call(plan: Plan, prompt: Encoded, policy: Policy) -> dict[str, Any]:
+    from oracle.policies.counting import Plain
     from oracle.policies.library import settings_of
-    from oracle.policies.rules import Plain
 
-    known = isinstance(policy, Plain) or settings_of(policy) is not None
+    known = type(policy) is Plain or settings_of(policy) is not None
     return {
         "id": prompt.id,
         "generator": "library" if known else "loop",

@@ -12,8 +12,10 @@ from oracle.collect import collect
 from oracle.generate import assisted
 from oracle.loop import draft_and_verify
 from oracle.models.pairs import load_pair
-from oracle.policies.library import has_scikit_learn, settings_of
-from oracle.policies.rules import Policy, parse
+from oracle.policies import POLICIES as LISTED
+from oracle.policies import Policy, parse
+from oracle.policies.contract import after_prompt, unseen
+from oracle.policies.library import has_scikit_learn, settings_of, state_left
 from oracle.prompts.sets import load_prompts
 from oracle.records.trace import Trace
 from oracle.timing import Clock
@@ -84,15 +86,12 @@ def prompt_of(trace, number):
 
 def real(pair, trace, policy):
     """(position, drafted, accepted) of every iteration of the library's own run, and its texts, prompt by prompt."""
-    rows, texts, state = [], [], policy.start()
+    rows, texts, state = [], [], policy.start(1)
     for number in range(trace.prompts):
-        if not policy.carries_over:
-            state = policy.start()
         settings = settings_of(policy, state)
         limit = int(trace.max_new_tokens[number])
         seen = assisted(pair, prompt_of(trace, number), settings, max_new_tokens=limit, clock=Clock())
-        if policy.carries_over:
-            state = seen.tokens_after
+        state = after_prompt(policy, state_left(policy, state, seen.tokens_after))
         rows += [(number, *row) for row in zip(*(seen.iterations[name].tolist() for name in COLUMNS), strict=True)]
         texts.append(seen.tokens.tolist())
     return rows, texts, state
@@ -102,7 +101,7 @@ COLUMNS = ("position", "drafted", "accepted")
 
 
 def replayed(trace, policy):
-    at, drafted, _ = replay(trace, policy)
+    at, drafted, _, _ = replay(trace, policy)
     prompt = trace.prompt_of[at]
     accepted = np.minimum(drafted, trace.accepted_run[at])
     return list(
@@ -162,10 +161,11 @@ def test_the_heuristic_leaves_its_length_to_the_next_prompt(tmp_path):
     trace = recorded(pair, tmp_path, 32)
     policy = parse("heuristic:tokens=5")
     left = real(pair, trace, policy)[2]
-    state = policy.start()
+    state = policy.start(1)
     for _, _, drafted, accepted in replayed(trace, policy):
-        state = policy.update(state, drafted, accepted, None)
-    assert left == state != 5
+        drafted, accepted = np.array([drafted]), np.array([accepted])
+        state = policy.update(state, drafted, accepted, unseen(drafted))
+    assert left.tokens == state.tokens != 5
     assert pair.draft.generation_config.num_assistant_tokens is None  # the caller's own config is untouched
 
 
@@ -186,33 +186,38 @@ def test_a_fixed_threshold_is_fixed_whether_or_not_scikit_learn_is_there(tmp_pat
 
 
 @dataclasses.dataclass(frozen=True)
-class Survival(Policy):
-    """Stop once the whole draft is likely enough to be wrong somewhere: reads every token of the draft so far."""
-
-    reads_signals = True
+class LastTwo(Policy):
+    """A rule of a user's own: stop after two tokens in a row that are not likely."""
 
     def budget(self, state):
-        return 20
+        return 9
 
     def stop(self, signals, state):
-        return np.cumprod(signals.confidence.astype(np.float64)) < 0.2
+        unlikely = signals.confidence < 0.5
+        unlikely[:, 1:] &= unlikely[:, :-1]
+        unlikely[:, :1] = False
+        return unlikely
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [*map(parse, ("constant:tokens=3", "dynamic:threshold=0.4", "heuristic:tokens=5", "roc")), Survival()],
-    ids=repr,
-)
+DROPPING = ("p-min:n_max=5,p_min=0.3", "p-min:n_max=6,n_min=2,p_min=0.5", "p-min:n_max=4,n_min=3,p_min=0")
+
+
+@pytest.mark.parametrize("rule", [*map(parse, (*LISTED, *DROPPING)), LastTwo()], ids=str)
 def test_our_own_loop_equals_the_replay_and_so_the_library(tiny, rule):
     pair, trace = tiny
-    rows, texts, state = [], [], rule.start()
+    rows, texts, state = [], [], rule.start(1)
     for number in range(trace.prompts):
-        state = state if rule.carries_over else rule.start()
         limit = int(trace.max_new_tokens[number])
         seen, state = draft_and_verify(pair, prompt_of(trace, number), rule, state, max_new_tokens=limit, clock=Clock())
-        rows += [(number, *row) for row in zip(*(seen.iterations[name].tolist() for name in COLUMNS), strict=True)]
+        state = after_prompt(rule, state)
+        columns = (seen.iterations[name].tolist() for name in (*COLUMNS, "passes"))
+        rows += [(number, *row) for row in zip(*columns, strict=True)]
         texts.append(seen.tokens.tolist())
-    assert rows == replayed(trace, rule)  # which equals the library, where it has the policy: see above
+    found = replay(trace, rule)
+    assert [row[:4] for row in rows] == replayed(
+        trace, rule
+    )  # which equals the library, where it has the policy: see above
+    assert [row[4] for row in rows] == found.passes.tolist()
     assert texts == texts_of(trace)
 
 
@@ -221,7 +226,9 @@ def test_our_own_loop_ends_at_the_end_of_the_text(tiny_with_eos, policy):
     pair, trace = tiny_with_eos
     rule = parse(policy)
     for number in range(trace.prompts):
-        seen, _ = draft_and_verify(pair, prompt_of(trace, number), rule, rule.start(), max_new_tokens=32, clock=Clock())
+        seen, _ = draft_and_verify(
+            pair, prompt_of(trace, number), rule, rule.start(1), max_new_tokens=32, clock=Clock()
+        )
         assert seen.tokens.tolist() == texts_of(trace)[number]
         expected = [row[1:] for row in replayed(trace, rule) if row[0] == number]
         assert list(zip(*(seen.iterations[name].tolist() for name in COLUMNS), strict=True)) == expected

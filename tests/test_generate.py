@@ -13,8 +13,9 @@ from oracle.generate import Settings, assisted, plain
 from oracle.loop import draft_and_verify, rollback
 from oracle.models.decoding import switched_off
 from oracle.models.pairs import Pair
+from oracle.policies import parse
 from oracle.policies.library import settings_of
-from oracle.policies.rules import Dynamic, parse
+from oracle.policies.thresholds import Dynamic
 from oracle.timing import Clock, _wait_for, clock_for, describe_machine
 
 PROMPT = np.array(PROMPTS[0])
@@ -254,23 +255,21 @@ def test_a_loop_with_an_identical_draft_accepts_every_draft_whole():
 def test_a_loop_drafts_under_a_policy_that_the_library_lacks():
     @dataclasses.dataclass(frozen=True)
     class Alternating(type(parse("constant"))):
-        has_memory = True
-
-        def start(self):
-            return 1
+        def start(self, lanes, cost=None):
+            return (np.full(lanes, 1),)
 
         def budget(self, state):
-            return state
+            return state[0]
 
         def update(self, state, drafted, accepted, signals):
-            assert len(signals.confidence) == drafted
-            return 5 - state
+            assert signals.confidence.shape == (1, drafted[0])
+            return (5 - state[0],)
 
     pair = tiny_pair()
-    seen, state = draft_and_verify(pair, PROMPT, Alternating(), 1, max_new_tokens=16, clock=Clock())
+    seen, state = draft_and_verify(pair, PROMPT, Alternating(), max_new_tokens=16, clock=Clock())
     drafted = seen.iterations["drafted"]
     assert drafted[:2].tolist() == [1, 4]
-    assert state == [1, 4][len(drafted) % 2]
+    assert state[0] == [1, 4][len(drafted) % 2]
     assert seen.tokens.tolist() == plain(pair, PROMPT, max_new_tokens=16, clock=Clock()).tokens.tolist()
 
 

@@ -14,7 +14,7 @@ from analysis.replay.simulate import simulate
 from oracle.collect import collect
 from oracle.measure import measure, rotation
 from oracle.policies import library as arms
-from oracle.policies.rules import parse
+from oracle.policies import parse
 from oracle.records import runs as files
 from oracle.records.runs import ITERATION_COLUMNS, Runs
 

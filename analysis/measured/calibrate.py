@@ -17,7 +17,9 @@ from scipy.optimize import isotonic_regression, nnls
 
 from analysis.cost import CostModel
 from analysis.measured.disturbances import disturbed
-from oracle.policies.rules import Constant, Dynamic, parse
+from oracle.policies import parse
+from oracle.policies.library import fixed_length
+from oracle.policies.names import recorded
 from oracle.records.runs import Runs
 
 FIT = ("constant:tokens=1", "constant:tokens=3", "constant:tokens=8", "constant:tokens=20")
@@ -96,7 +98,8 @@ def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None
 def check_policies(policies: Sequence[str]) -> None:
     """Raise ValueError unless a cost model can be fitted on these: fixed lengths, at least two of them."""
     for policy in policies:
-        if not _fixed_length(policy):
+        rule = recorded(policy)
+        if rule is None or fixed_length(rule) is None:
             raise ValueError(
                 f"policy {policy!r} does not draft a fixed length; fit on constant ones, such as {', '.join(FIT)}"
             )
@@ -120,18 +123,14 @@ def _choose(several: Sequence[Runs], policies: Sequence[str] | None) -> list[str
 def _usual(ran: Sequence[str]) -> list[str]:
     """Those of ``FIT`` that ran; every policy of fixed length where they are too few."""
     wanted = {parse(policy) for policy in FIT}
-    fixed = [policy for policy in ran if policy != PLAIN and _fixed_length(policy)]
-    usual = [policy for policy in fixed if parse(policy) in wanted]
+    rules = {policy: recorded(policy) for policy in ran}
+    fixed = [policy for policy, rule in rules.items() if rule is not None and fixed_length(rule) is not None]
+    usual = [policy for policy in fixed if rules[policy] in wanted]
     return usual if _lengths(usual) > 1 else fixed
 
 
-def _fixed_length(policy: str) -> bool:
-    rule = parse(policy)
-    return type(rule) in (Constant, Dynamic) and rule.threshold == 0
-
-
 def _lengths(policies: Sequence[str]) -> int:
-    return len({parse(policy).tokens for policy in policies})
+    return len({fixed_length(parse(policy)) for policy in policies})
 
 
 def _one_generator(rows: pd.DataFrame, policies: Sequence[str]) -> str:

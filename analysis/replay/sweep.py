@@ -1,26 +1,21 @@
-"""Which settings of transformers' assisted generation do best on a trace, and the lines that set them."""
+"""Which settings of transformers' assisted generation do best on a trace."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.cost import CostModel
-from analysis.replay.simulate import SimulationResult, simulate
-from oracle.policies.rules import Constant, Dynamic, Heuristic, HeuristicTransient, Policy, parse
+from analysis.replay.drafts import NotRecorded
+from analysis.replay.result import SimulationResult
+from analysis.replay.simulate import simulate_all
+from oracle.policies import parse
+from oracle.policies.library import fixed_length
 from oracle.records.trace import Trace
 
 LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20)
 CAPS = (5, 10, 20)
 THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-# The library's schedules by the policy that replays them; the threshold works under each of them.
-SCHEDULES = {
-    Constant: "constant",
-    Dynamic: "constant",
-    Heuristic: "heuristic",
-    HeuristicTransient: "heuristic_transient",
-}
 
 
 @dataclass(frozen=True)
@@ -34,9 +29,16 @@ class Sweep:
     def best(self) -> SimulationResult:
         return self.results[0]
 
+    def constants(self) -> list[SimulationResult]:
+        """Those of fixed lengths, best first."""
+        return [result for result in self.results if fixed_length(parse(result.policy)) is not None]
+
     def best_constant(self) -> SimulationResult:
-        """The best of the plain constant lengths."""
-        return next(result for result in self.results if result.policy.startswith("constant"))
+        """The best of the fixed lengths."""
+        found = self.constants()
+        if not found:
+            raise ValueError("no policy of a fixed length was swept; add one, such as constant:tokens=5")
+        return found[0]
 
 
 def library_policies() -> list[str]:
@@ -50,30 +52,8 @@ def library_policies() -> list[str]:
 
 def sweep(trace: Trace, cost: CostModel, policies: Sequence[str] | None = None) -> Sweep:
     """Simulate ``policies`` (default: `library_policies`) and order them by speedup.  ValueError for an unknown one."""
-    results, left_out = [], []
-    for policy in library_policies() if policies is None else policies:
-        rule = parse(policy)
-        try:
-            results.append(dataclasses.replace(simulate(trace, rule, cost), policy=policy))
-        except ValueError:  # the only one that a policy once parsed can meet: signals beyond the recorded overrun
-            left_out.append(policy)
-    return Sweep(tuple(sorted(results, key=lambda result: -result.speedup)), tuple(left_out))
-
-
-def assistant_settings(policy: Policy) -> str:
-    """Python lines that make transformers' assisted generation follow ``policy``, one of `SCHEDULES`' kinds.
-
-    The library reads these from the draft's generation_config only; given to ``generate`` they are ignored.  A
-    threshold of None means 0.4 there, so 0.0 is written out.
-    """
-    if type(policy) not in SCHEDULES:
-        names = ", ".join(kind.__name__ for kind in SCHEDULES)
-        raise ValueError(f"{policy} is not a policy of transformers' own; those are {names}")
-    return "\n".join(
-        f"assistant_model.generation_config.{name} = {value!r}"
-        for name, value in (
-            ("num_assistant_tokens", policy.tokens),
-            ("num_assistant_tokens_schedule", SCHEDULES[type(policy)]),
-            ("assistant_confidence_threshold", float(policy.threshold)),
-        )
-    )
+    tried = library_policies() if policies is None else list(policies)
+    found = dict(zip(tried, simulate_all(trace, tried, cost), strict=True))
+    results = [result for result in found.values() if not isinstance(result, NotRecorded)]
+    left_out = tuple(policy for policy, result in found.items() if isinstance(result, NotRecorded))
+    return Sweep(tuple(sorted(results, key=lambda result: -result.speedup)), left_out)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from analysis.replay.simulate import USUAL
 from analysis.report import figures
 from analysis.report.markup import Markup, join, page, section
 from analysis.report.policies import policies_section, settings
@@ -25,11 +24,12 @@ from analysis.report.sections import (
 )
 from analysis.report.viewer import prompt_data, viewer
 from analysis.study import Source, Study, study, unique_names
+from oracle.policies import USUAL, Policy
 
 __all__ = ["Source", "report"]
 
 
-def report(sources: Sequence[Source], out: str | Path, *, policies: Sequence[str] = USUAL) -> Path:
+def report(sources: Sequence[Source], out: str | Path, *, policies: Sequence[str | Policy | Callable] = USUAL) -> Path:
     """Write the report of ``sources`` to the file ``out`` and return its path.
 
     ``policies`` are simulated on every trace and shown in the tables and in the view of single prompts; one that needs

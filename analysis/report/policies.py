@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from analysis.intervals import Estimate
 from analysis.measured.speedups import Measured
 from analysis.replay.simulate import SimulationResult
-from analysis.replay.sweep import assistant_settings
 from analysis.report.markup import Markup, join, number, percent, range_words, table, tag
 from analysis.study import Study, canonical
-from oracle.policies.rules import parse
+from oracle.policies import parse
+from oracle.policies.library import settings_lines
 
 
 def policies_section(study: Study) -> Markup:
@@ -176,9 +176,7 @@ def settings(study: Study) -> Markup:
             f", reaches {constant.speedup:.2f}. The winner was picked on the prompts that it is judged on, so expect"
             " slightly less on others.",
         ),
-        tag(
-            "pre", tag("code", assistant_settings(policy)), tabindex="0", role="region", aria_label="Settings to paste"
-        ),
+        tag("pre", tag("code", settings_lines(policy)), tabindex="0", role="region", aria_label="Settings to paste"),
         tag(
             "p",
             "Set them on the draft: given to ",

@@ -17,7 +17,7 @@ from analysis.replay.simulate import simulate
 from analysis.report.glossary import GLOSSARY
 from analysis.report.markup import Markup, escape, join, number, percent, range_words, table, tag, with_interval
 from analysis.study import Study
-from oracle.policies.rules import parse
+from oracle.policies import parse
 from oracle.records.trace import Trace
 
 

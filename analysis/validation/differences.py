@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.replay.simulate import draft_from
+from analysis.replay.drafts import known_draft
 from oracle.records.runs import Call
 from oracle.records.trace import Trace
 
@@ -110,13 +110,13 @@ def explain(trace: Trace, prompt: int, call: Call, iteration: int, dtype: str) -
         return (
             f"the text leaves the trace's at token {at}, where the target's lead is {margin:.2g} logits: {kind}{half}"
         )
-    tokens, signals = draft_from(trace, text.start + position, max(1, reach - position))
-    if len(signals.margin) and float(signals.margin.min()) < TIE_PROBABILITY:
+    signals = known_draft(trace, text.start + position, max(1, reach - position), "the explanation of a difference")
+    if signals.shape[1] and float(signals.margin.min()) < TIE_PROBABILITY:
         return f"the draft's lead is {float(signals.margin.min()):.2g} in probability there: a near-tie{half}"
     threshold = float(call.threshold[min(iteration, len(call.threshold) - 1)])
     distance = np.abs(signals.confidence - threshold).min(initial=np.inf) if threshold > 0 else np.inf
     if distance < TIE_PROBABILITY or (half and distance < 0.05):
         return f"a confidence is only {distance:.2g} from the threshold of {threshold:.4g}: a near-tie{half}"
-    if len(tokens) < reach - position:
+    if signals.shape[1] < reach - position:
         return f"the trace recorded {trace.max_overrun} tokens after a disagreement, the real draft went further"
     return f"half precision{half}" if half else "unexplained: replay and library disagree"

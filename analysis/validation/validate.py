@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +11,16 @@ from analysis.cost import CostModel
 from analysis.intervals import Estimate, ratio
 from analysis.measured.disturbances import disturbed
 from analysis.measured.speedups import PLAIN, by_repeat, paired, speedup
-from analysis.replay.simulate import NotRecorded, SimulationResult, simulate
+from analysis.replay.drafts import NotRecorded
+from analysis.replay.result import SimulationResult
+from analysis.replay.simulate import simulate
 from analysis.validation.differences import Difference, Divergence, divergences, first_difference, same_rows
 from analysis.validation.error_parts import split
 from analysis.validation.matching import check_same_models, complete, match
-from oracle.policies.rules import Constant, Dynamic, Plain, Policy, Roc, parse
+from oracle.policies import Policy, as_policy
+from oracle.policies.counting import Plain
+from oracle.policies.library import what_runs
+from oracle.policies.names import name_of, recorded
 from oracle.records.runs import Runs
 from oracle.records.trace import Trace
 
@@ -111,7 +116,7 @@ def validate(
     runs: Runs,
     cost: CostModel,
     *,
-    policies: Sequence[str] | None = None,
+    policies: Sequence[str | Policy | Callable] | None = None,
     dataset: str | None = None,
     budget: Budget | None = None,
 ) -> Validation:
@@ -122,31 +127,31 @@ def validate(
     prompts and limits, and for a policy that the cost model was fitted on: that would prove nothing.
     """
     check_same_models(trace, runs)
-    fitted = {what_runs(policy) for policy in cost.machine.get("fitted_on", ())}
+    fitted = {what_runs(as_policy(policy)) for policy in cost.machine.get("fitted_on", ())}
     ran = [policy for policy in runs.policies if policy != PLAIN]
-    chosen = [policy for policy in ran if what_runs(policy) not in fitted] if policies is None else list(policies)
-    for policy in chosen:
-        if isinstance(parse(policy), Plain):
+    if policies is None:
+        chosen = {policy: recorded(policy) for policy in ran}
+        chosen = {policy: rule for policy, rule in chosen.items() if rule is None or what_runs(rule) not in fitted}
+    else:
+        chosen = {name_of(policy): as_policy(policy) for policy in policies}
+    for policy, rule in chosen.items():
+        if type(rule) is Plain:
             raise ValueError(f"policy {policy!r} is what the others are compared with; name one that drafts")
-        if what_runs(policy) in fitted:
+        if rule is not None and what_runs(rule) in fitted:
             raise ValueError(f"policy {policy!r}: the cost model was fitted on it, so it cannot be validated with it")
     if not chosen:
         raise ValueError(f"nothing to validate: the cost model was fitted on every policy that ran ({', '.join(ran)})")
     name = dataset or trace.dataset
     rows, left, out = [], [], disturbed(runs)
-    for policy in chosen:
+    for policy, rule in chosen.items():
+        if rule is None:
+            left.append(f"{policy} on {name} cannot be replayed: it is a policy of your own; hand it over by name")
+            continue
         try:
-            rows.append(_row(trace, runs, cost, policy, name, out))
+            rows.append(_row(trace, runs, cost, (policy, rule), name, out))
         except NotRecorded as reason:
             left.append(f"{policy} on {name} cannot be replayed: {reason}")
     return Validation(tuple(rows), budget or Budget(), tuple(left))
-
-
-def what_runs(policy: str) -> Policy:
-    """The policy as the generator knows it: a threshold of 0 is a constant, whatever its name."""
-    rule = parse(policy)
-    off = type(rule) in (Constant, Dynamic, Roc) and rule.threshold == 0
-    return Constant(rule.tokens) if off else rule
 
 
 def combine(validations: Sequence[Validation]) -> Validation:
@@ -156,12 +161,18 @@ def combine(validations: Sequence[Validation]) -> Validation:
 
 
 def _row(
-    trace: Trace, runs: Runs, cost: CostModel, policy: str, dataset: str, out: Collection[tuple[str, int, int]]
+    trace: Trace,
+    runs: Runs,
+    cost: CostModel,
+    named: tuple[str, Policy],
+    dataset: str,
+    out: Collection[tuple[str, int, int]],
 ) -> Row:
-    """One policy; calls with a key in ``out`` were disturbed."""
+    """One policy by its name in the runs; calls with a key in ``out`` were disturbed."""
+    policy, rule = named
     calls, plain = complete(runs, policy)
     matched = match(trace, [group[0] for group in calls])
-    result = simulate(matched, policy, cost)
+    result = simulate(matched, rule, cost)
     flat = [(prompt, call) for prompt, group in enumerate(calls) for call in group]
     replayed = [
         np.stack(

@@ -116,10 +116,12 @@ def validate(
 def _to_validate(policies: Sequence[str]) -> list[str]:
     """The policies, checked before anything is run."""
     from analysis.measured.calibrate import FIT
-    from analysis.validation.validate import what_runs
+    from oracle.policies import as_policy
+    from oracle.policies.library import what_runs
 
+    fitted = [what_runs(as_policy(policy)) for policy in FIT]
     for policy in policies:
-        if what_runs(policy) in map(what_runs, FIT):
+        if what_runs(as_policy(policy)) in fitted:
             raise ValueError(f"policy {policy!r} is one that the prices are fitted on ({', '.join(FIT)}); name another")
     return list(policies)
 

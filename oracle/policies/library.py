@@ -1,28 +1,44 @@
-"""Policies as the real generator knows them: which settings of the library a policy is, if it is any."""
+"""All that transformers knows of a policy: the settings that make its assisted generation follow one, if any do."""
 
 from __future__ import annotations
 
 import importlib.util
-from typing import Any
+from dataclasses import dataclass
 
-from oracle.generate import Settings
-from oracle.policies.rules import Constant, Dynamic, Heuristic, HeuristicTransient, Policy, Roc
+import numpy as np
 
-_SCHEDULE = {
+from oracle.policies.contract import Policy, State
+from oracle.policies.counting import Constant, Heuristic, HeuristicTransient, Length
+from oracle.policies.learning import Roc
+from oracle.policies.thresholds import Dynamic
+
+# The class itself counts: one that inherits from it has a rule of its own.
+_SCHEDULE: dict[type[Policy], str] = {
     Constant: "constant",
     Dynamic: "constant",
     Roc: "constant",
     Heuristic: "heuristic",
     HeuristicTransient: "heuristic_transient",
 }
+SCHEDULES = tuple(dict.fromkeys(_SCHEDULE.values()))
 
 
-def settings_of(policy: Policy, state: Any = None) -> Settings | None:
+@dataclass(frozen=True)
+class Settings:
+    """What the library reads from the draft's generation config."""
+
+    tokens: int  # num_assistant_tokens
+    schedule: str = "constant"  # num_assistant_tokens_schedule, one of SCHEDULES
+    threshold: float = 0.0  # assistant_confidence_threshold; 0 is off
+    adaptive: bool = False  # let the library refit the threshold after each iteration (needs scikit-learn)
+
+
+def settings_of(policy: Policy, state: State | None = None) -> Settings | None:
     """The library's settings for ``policy`` in ``state`` (None: its start), or None if the library lacks it.
 
     Raises ValueError for `roc` where scikit-learn is not installed: the library would quietly keep the threshold fixed.
     """
-    schedule = _SCHEDULE.get(type(policy))  # the class itself: one that inherits from it has a rule of its own
+    schedule = _SCHEDULE.get(type(policy))
     if schedule is None:
         return None
     adaptive = isinstance(policy, Roc) and policy.threshold > 0
@@ -31,8 +47,49 @@ def settings_of(policy: Policy, state: Any = None) -> Settings | None:
             f"policy '{policy}' refits its threshold with scikit-learn, which is not installed; "
             f"install scikit-learn, or measure dynamic:threshold={policy.threshold:g} for the fixed threshold"
         )
-    tokens = policy.budget(policy.start() if state is None else state)
-    return Settings(int(tokens), schedule, policy.threshold, adaptive)
+    tokens = policy.budget(policy.start(1) if state is None else state)
+    return Settings(int(np.max(tokens)), schedule, float(policy.threshold), adaptive)
+
+
+def state_left(policy: Policy, state: State, tokens: float) -> State:
+    """The state after a call that began in ``state`` and left ``tokens`` as the library's next length."""
+    return Length(np.array([int(tokens)])) if isinstance(policy, HeuristicTransient) else state
+
+
+def settings_lines(policy: Policy) -> str:
+    """Python lines that make transformers' assisted generation follow ``policy``.
+
+    The library reads these from the draft's generation_config only; given to ``generate`` they are ignored.  A
+    threshold of None means 0.4 there, so 0.0 is written out.  Raises ValueError for a policy that no lines can set.
+    """
+    if not settable(policy):
+        names = ", ".join(kind.__name__ for kind in _SCHEDULE if kind is not Roc)
+        raise ValueError(f"{policy} is not a policy of transformers' own; those are {names}")
+    return "\n".join(
+        f"assistant_model.generation_config.{name} = {value!r}"
+        for name, value in (
+            ("num_assistant_tokens", policy.tokens),
+            ("num_assistant_tokens_schedule", _SCHEDULE[type(policy)]),
+            ("assistant_confidence_threshold", float(policy.threshold)),
+        )
+    )
+
+
+def settable(policy: Policy) -> bool:
+    """Whether settings alone make the library follow the policy; `roc` hangs on what is installed beside it."""
+    return type(policy) in _SCHEDULE and type(policy) is not Roc
+
+
+def what_runs(policy: Policy) -> Policy:
+    """The policy as the generator knows it: a threshold of 0 is a constant, whatever its name."""
+    off = type(policy) in (Constant, Dynamic, Roc) and policy.threshold == 0
+    return Constant(policy.tokens) if off else policy
+
+
+def fixed_length(policy: Policy) -> int | None:
+    """The tokens that the policy drafts in every iteration with room for them; None where that varies."""
+    runs = what_runs(policy)
+    return runs.tokens if type(runs) is Constant and runs.threshold == 0 else None
 
 
 def has_scikit_learn() -> bool:

@@ -27,6 +27,7 @@ ITERATION_COLUMNS: dict[str, type] = {
     "position": np.int64,  # tokens of the text before the iteration
     "drafted": np.int64,
     "accepted": np.int64,
+    "passes": np.int64,  # draft passes; more than drafted where a policy drops tokens before verification
     "budget": np.int64,  # most tokens that the policy asked for, before the remaining length clips it
     "threshold": np.float64,  # confidence threshold in force; 0 is off, nan in the own loop (a policy object decides)
     "draft_seconds": np.float64,  # the drafting phase
@@ -77,6 +78,7 @@ class Call:
     position: np.ndarray
     drafted: np.ndarray
     accepted: np.ndarray
+    passes: np.ndarray
     budget: np.ndarray
     threshold: np.ndarray
     draft_seconds: np.ndarray
@@ -206,7 +208,11 @@ def _read(file: Path) -> list[Call]:
     kinds = ITERATION_COLUMNS | {"prompt_tokens": np.int32, "tokens": np.int32}
     try:
         # Read as a file of its own: pyarrow would take the folder's name for a partition.
-        rows = pq.ParquetFile(file).read(columns=SCHEMA.names).cast(SCHEMA).to_pylist()
+        parquet = pq.ParquetFile(file)
+        table = parquet.read(columns=[name for name in SCHEMA.names if name in parquet.schema_arrow.names])
+        if "passes" not in table.column_names:  # written before a policy could drop what it drafted
+            table = table.append_column("passes", table["drafted"])
+        rows = table.select(SCHEMA.names).cast(SCHEMA).to_pylist()
     except (pa.ArrowException, KeyError, ValueError, OSError) as error:
         raise ValueError(f"{file}: not readable ({error}); delete it, then `oracle measure --resume`") from None
     return [Call(**row | {name: np.array(row[name], kind) for name, kind in kinds.items()}) for row in rows]

@@ -14,10 +14,10 @@ from collections.abc import Callable
 
 import numpy as np
 from builders.synthetic import EOS, synthetic
+from oracle.policies.rules import Policy, Signals, parse
 
 from analysis.cost import CostModel
 from analysis.replay.simulate import replay, simulate
-from oracle.policies.rules import Policy, Signals, parse
 from oracle.records.trace import Trace, iter_records, write_meta, write_part
 
 

@@ -5,7 +5,8 @@ import numpy as np
 from analysis.cost import CostModel
 from analysis.replay.simulate import replay
 from builders.traces import pattern, trace
-from oracle.policies.rules import Plain, parse
+from oracle.policies import parse
+from oracle.policies.counting import Plain
 from oracle.records.runs import Call, Runs
 
 COST = CostModel(
@@ -45,7 +46,7 @@ def fake_runs(source, policies, cost=COST, *, repeats=3, speed=None, dtype="floa
 
 def _iterations(source, name, cost):
     policy = parse(name)
-    at, drafted, _ = replay(source, policy)
+    at, drafted, passes, _ = replay(source, policy)
     context, first = source.context[at], at == source.offsets[source.prompt_of[at]]
     plain = isinstance(policy, Plain)
     read = np.diff(source.prompt_offsets)[source.prompt_of[at]] * first
@@ -55,9 +56,10 @@ def _iterations(source, name, cost):
         "position": at - source.offsets[source.prompt_of[at]],
         "drafted": drafted,
         "accepted": np.minimum(drafted, source.accepted_run[at]),
-        "budget": np.full(len(at), 0 if plain else policy.budget(policy.start())),
+        "passes": passes,
+        "budget": np.full(len(at), 0 if plain else np.max(policy.budget(policy.start(1)))),
         "threshold": np.zeros(len(at)),
-        "draft_seconds": 0 * context if plain else cost.drafting(drafted, context) + cost.draft_prefill * read,
+        "draft_seconds": 0 * context if plain else cost.drafting(passes, context) + cost.draft_prefill * read,
         "verify_seconds": verify + cost.target_prefill * read,
         "forward_seconds": 0.9 * verify,
         "rest_seconds": np.full(len(at), 0 if plain else cost.iteration),

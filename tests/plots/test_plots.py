@@ -17,7 +17,7 @@ from analysis.plots.canvas import new_axes
 from analysis.plots.heatmap import COLUMNS, MOST_LINES, _flow
 from analysis.plots.policies import Comparison
 from analysis.replay.simulate import simulate
-from oracle.policies.rules import POLICIES
+from oracle.policies import POLICIES
 from oracle.records.trace import Record, Trace
 
 

@@ -5,17 +5,25 @@ import pytest
 from builders.traces import pattern, trace
 
 from analysis.replay.simulate import simulate
-from oracle.policies.rules import POLICIES, Heuristic, HeuristicTransient, Policy, Roc, Signals, parse, roc_threshold
+from oracle.policies import POLICIES, Policy, Signals, parse
+from oracle.policies.contract import unseen
+from oracle.policies.counting import Heuristic, HeuristicTransient
+from oracle.policies.learning import Roc, roc_thresholds
 
 
 def budgets(policy, outcomes):
     """Budgets that follow a series of full (True) and partial (False) acceptances."""
-    state, seen = policy.start(), []
+    state, seen = policy.start(1), []
     for full in outcomes:
         drafted = policy.budget(state)
-        state = policy.update(state, drafted, drafted if full else drafted - 1, None)
-        seen.append(policy.budget(state))
+        state = policy.update(state, drafted, drafted if full else drafted - 1, unseen(drafted))
+        seen += policy.budget(state).tolist()
     return seen
+
+
+def one(*confidence):
+    """Signals of one draft with these confidences."""
+    return Signals.of(*[np.array([confidence], np.float32)] * 3)
 
 
 def test_heuristic_by_hand():
@@ -24,7 +32,8 @@ def test_heuristic_by_hand():
 
 
 def test_heuristic_counts_an_empty_round_as_accepted_whole():
-    assert Heuristic(5).update(5, 0, 0, None) == 7
+    none = np.array([0])
+    assert Heuristic(5).update(Heuristic(5).start(1), none, none, unseen(none)).tokens == [7]
 
 
 def test_heuristic_carries_its_value_to_the_next_prompt():
@@ -41,7 +50,7 @@ def test_every_policy_says_its_own_text_and_replays(name):
     assert parse(str(policy)) == policy
     assert dataclasses.is_dataclass(policy) and policy.__doc__
     texts = [
-        pattern(text, index=n, overruns={at: [(1, 0.1)] for at in range(9)})
+        pattern(text, index=n, overruns={at: [(1, 0.1)] * 9 for at in range(9)})
         for n, text in enumerate(["++-+-+++", "---", "+"])
     ]
     t = trace(*texts)
@@ -79,9 +88,8 @@ def test_text_with_spaces_and_keys():
 
 def test_thresholds_compare_in_double_precision():
     # float32(0.7) is 0.699999988: below the double 0.7, as the real criterion finds it.
-    signals = Signals(*[np.array([0.7], np.float32)] * 3)
-    assert parse("dynamic:threshold=0.7").stop(signals, None).tolist() == [True]
-    assert parse("constant").stop(signals, None) is None
+    assert parse("dynamic:threshold=0.7").stop(one(0.7), ()).tolist() == [[True]]
+    assert parse("constant").stop(one(0.7), ()) is None
 
 
 def test_roc_threshold_by_hand():
@@ -92,12 +100,21 @@ def test_roc_threshold_by_hand():
     assert roc_threshold(confidence, matched) == 0.5
 
 
+def roc_threshold(confidence, matched):
+    """The refitted threshold from outcomes in any order; the old one is -1."""
+    state = Roc().start(1)
+    for value, hit in zip(np.float32(confidence), matched, strict=True):
+        drafted = np.array([1])
+        state = Roc().update(state, drafted, drafted * int(hit), one(value))
+    return roc_thresholds(state.outcomes, state.count, np.array([-1.0]))[0]
+
+
 def test_roc_threshold_equals_scikit_learn():
     metrics = pytest.importorskip("sklearn.metrics")
     generator = np.random.default_rng(0)
     for _ in range(500):
         size = generator.integers(6, 40)
-        confidence = np.round(generator.random(size), generator.integers(1, 4))  # rounded: ties
+        confidence = np.round(generator.random(size), generator.integers(1, 4)).astype(np.float32)  # rounded: ties
         matched = generator.random(size) < confidence
         if len(set(matched)) < 2:
             continue
@@ -105,17 +122,31 @@ def test_roc_threshold_equals_scikit_learn():
         assert roc_threshold(confidence, matched) == thresholds[np.argmin(false_rate + 3 * (1 - true_rate))]
 
 
+def test_roc_refits_each_lane_by_itself():
+    generator = np.random.default_rng(1)
+    policy, together, alone = Roc(), Roc().start(7), [Roc().start(1) for _ in range(7)]
+    for _ in range(30):
+        drafted = generator.integers(0, 5, 7)
+        accepted = np.minimum(generator.integers(0, 6, 7), drafted)
+        confidence = np.round(generator.random((7, 5)), 1).astype(np.float32)
+        together = policy.update(together, drafted, accepted, Signals.of(confidence, confidence, confidence))
+        for lane, state in enumerate(alone):
+            mine = slice(lane, lane + 1)
+            signals = one(*confidence[lane])
+            alone[lane] = policy.update(state, drafted[mine], accepted[mine], signals)
+        assert together.threshold.tolist() == [float(state.threshold[0]) for state in alone]
+
+
 def test_roc_moves_only_with_more_than_five_outcomes_of_both_kinds():
-    policy, state = Roc(), Roc().start()
-    hit = Signals(*[np.full(5, 0.5, np.float32)] * 3)
-    state = policy.update(state, 5, 5, hit)
-    assert state.threshold == 0.4
-    state = policy.update(state, 5, 5, hit)
-    assert state.threshold == 0.4  # ten outcomes, all of one kind
-    state = policy.update(state, 3, 0, Signals(*[np.array([0.45, 0.9, 0.9], np.float32)] * 3))
-    assert state.matched.count(False) == 1 and len(state.confidence) == 11  # after the rejection nothing is known
-    assert state.threshold == 0.5
+    policy, state, five = Roc(), Roc().start(1), np.array([5])
+    state = policy.update(state, five, five, one(*[0.5] * 5))
+    assert state.threshold == [0.4]
+    state = policy.update(state, five, five, one(*[0.5] * 5))
+    assert state.threshold == [0.4]  # ten outcomes, all of one kind
+    state = policy.update(state, np.array([3]), np.array([0]), one(0.45, 0.9, 0.9))
+    assert state.count == [11] and (state.outcomes & 1).sum() == 10  # after the rejection nothing is known
+    assert state.threshold == [0.5]
 
 
 def test_the_base_policy_drafts_nothing():
-    assert Policy().budget(None) == 0
+    assert Policy().budget(()) == 0

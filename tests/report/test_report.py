@@ -11,12 +11,14 @@ import pytest
 from builders.traces import EOS, pattern, record, trace
 
 from analysis import CostModel, simulate
-from analysis.replay.sweep import assistant_settings, library_policies, sweep
+from analysis.replay.sweep import library_policies, sweep
 from analysis.report.markup import Markup, escape, json_block, table, tag
 from analysis.report.page import Source, report
 from analysis.report.prompt_view import enter_words, share_out, view_prompts
 from analysis.study import unique_names, with_measured
-from oracle.policies.rules import Plain, parse
+from oracle.policies import parse
+from oracle.policies.counting import Plain
+from oracle.policies.library import settings_lines
 from oracle.records.runs import Call, Runs
 
 HOSTILE = (
@@ -268,6 +270,7 @@ def measured_runs(data, policies, *, draft, seconds=0.01):
                 "position": result.position[here],
                 "drafted": drafted,
                 "accepted": result.accepted[here],
+                "passes": result.passes[here],
                 "budget": drafted,
                 "threshold": np.zeros(count),
                 "draft_seconds": draft * drafted,
@@ -343,15 +346,15 @@ def test_what_cannot_be_done_is_said(tmp_path, undrawn):
 
 
 def test_settings_to_paste():
-    assert assistant_settings(parse("constant:tokens=7")).splitlines() == [
+    assert settings_lines(parse("constant:tokens=7")).splitlines() == [
         "assistant_model.generation_config.num_assistant_tokens = 7",
         "assistant_model.generation_config.num_assistant_tokens_schedule = 'constant'",
         "assistant_model.generation_config.assistant_confidence_threshold = 0.0",
     ]
-    assert "num_assistant_tokens_schedule = 'heuristic_transient'" in assistant_settings(parse("heuristic_transient"))
-    assert "assistant_confidence_threshold = 0.4" in assistant_settings(parse("dynamic"))
+    assert "num_assistant_tokens_schedule = 'heuristic_transient'" in settings_lines(parse("heuristic_transient"))
+    assert "assistant_confidence_threshold = 0.4" in settings_lines(parse("dynamic"))
     with pytest.raises(ValueError, match="not a policy of transformers' own"):
-        assistant_settings(Plain())
+        settings_lines(Plain())
 
 
 def test_sweep_finds_the_constant_that_fits_the_runs():

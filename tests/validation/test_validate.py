@@ -14,7 +14,7 @@ from analysis.validation.error_parts import PARTS
 from analysis.validation.validate import Budget, combine, validate
 from oracle.collect import collect
 from oracle.measure import measure
-from oracle.policies.rules import parse
+from oracle.policies import parse
 from oracle.records.runs import Runs
 from oracle.records.trace import Trace
 

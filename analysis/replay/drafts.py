@@ -1,0 +1,203 @@
+"""What a draft from each position would say, as addresses into flat arrays: the one place that knows how a trace holds it."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from oracle.policies.contract import SIGNALS, Policy, Signals
+from oracle.records.trace import Trace, next_true
+
+UNBOUNDED = np.iinfo(np.int64).max // 4
+_BOOKS: dict[int, Book] = {}
+
+
+class NotRecorded(ValueError):
+    """The trace lacks signals that a policy reads: a whole column, or what comes after the recorded overrun."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Book:
+    """Where token k of the draft from position t stands, and how far it is known; N positions, V flat entries.
+
+    Its address is t + k while k < text[t], and over[t] + k while k < recorded[t]; else V, an entry that stands for all
+    that is not recorded.  In a trace of kind *chain* the first part is the text up to the draft's first disagreement and
+    the second its overrun; in one of kind *round* a draft depends on where it began, and all of it stands in the second.
+    """
+
+    text: np.ndarray  # int64 [N]
+    over: np.ndarray  # int64 [N]
+    recorded: np.ndarray  # int64 [N]
+    row: np.ndarray  # int64 [N], number of the overrun that the second part is, -1 where there is none
+    offsets: np.ndarray  # int64 [rows + 1], entries of the overruns, counted from the first overrun on
+    missed: np.ndarray  # bool [N], the draft leaves the text before its end: what is not recorded is not known
+    run: np.ndarray  # int64 [N], leading tokens on which draft and target agree, end of text included
+    accepted_run: np.ndarray  # int64 [N], the same, the last token of the text left to the target
+    room: np.ndarray  # int64 [N], most tokens that a drafter may propose
+    end: np.ndarray  # int64 [N], position just after the text
+    starts: np.ndarray  # int64 [P], first position of each text
+    max_overrun: int
+    ends: np.ndarray | None  # bool [V], the token ends a draft as EOS; None: no recorded one does
+    parts: dict[str, tuple[np.ndarray | None, ...]]  # signal -> the arrays that make up its V entries
+    _joined: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @staticmethod
+    def of(trace: Trace) -> Book:
+        """The book of a trace, made once for as long as the trace lives."""
+        key = id(trace)
+        if key not in _BOOKS:
+            _BOOKS[key] = _chain(trace) if getattr(trace, "rounds", None) is None else _round(trace)
+            weakref.finalize(trace, _BOOKS.pop, key, None)
+        return _BOOKS[key]
+
+    @property
+    def size(self) -> int:
+        return len(self.run)
+
+    @functools.cached_property
+    def entries(self) -> int:
+        """V."""
+        return self._base + int(self.offsets[-1])
+
+    @functools.cached_property
+    def natural_end(self) -> np.ndarray | None:
+        """Tokens of each position's draft up to and with EOS, int64 [N]; None where no draft is known to reach one."""
+        return None if self.ends is None else self.first(self.ends)
+
+    def address(self, at: np.ndarray, k: np.ndarray) -> np.ndarray:
+        """Of tokens ``k`` of the drafts from positions ``at``, int64; the two broadcast."""
+        found = np.where(k < self.text[at], at + k, self.over[at] + k)
+        return np.where(k < self.recorded[at], found, self.entries)
+
+    def ends_at(self, at: np.ndarray, k: np.ndarray) -> np.ndarray:
+        """Whether tokens ``k`` of the drafts from ``at`` are known to be EOS, bool; only where there are any ``ends``."""
+        return self._ends_and_void[self.address(at, k)]
+
+    @functools.cached_property
+    def _ends_and_void(self) -> np.ndarray:
+        return np.append(self.ends, False)
+
+    def first(self, stops: np.ndarray) -> np.ndarray:
+        """Tokens of each position's draft up to and with the first entry where ``stops`` (bool [V]) holds, int64 [N].
+
+        `UNBOUNDED` where no recorded one does.
+        """
+        # The overruns hold several times the text's tokens: look up, never scan backwards.
+        hits = np.append(np.flatnonzero(stops[self._base :]), UNBOUNDED)
+        into = hits[np.searchsorted(hits, self.offsets[:-1])] - self.offsets[:-1]
+        tail = np.append(
+            np.where(into < np.diff(self.offsets), into + 1, UNBOUNDED), UNBOUNDED
+        )  # of each overrun; of none
+        length = self.text + tail[self.row]
+        if self._base:
+            within = next_true(stops[: self._base]) - np.arange(self.size)
+            length = np.where(within < self.text, within + 1, length)
+        return np.minimum(length, UNBOUNDED)
+
+    def column(self, name: str, reader: object) -> np.ndarray:
+        """A signal of all V entries, then NaN for what is not recorded, float32 [V + 1].  `NotRecorded` where the trace lacks it."""
+        parts = [part for part in self.parts[name] if part is not None]
+        if len(parts) < len(self.parts[name]):
+            who = f"policy {reader}" if isinstance(reader, Policy) else reader
+            raise NotRecorded(
+                f"{who} reads the {name} of drafted tokens, which this trace does not hold; "
+                f"collect one that does, or do without what reads {name}"
+            )
+        if name not in self._joined:
+            self._joined[name] = np.concatenate([*parts, np.full(1, np.nan, np.float32)])
+        return self._joined[name]
+
+    def signals(self, reader: object, at: np.ndarray, width: int) -> Signals:
+        """Of the first ``width`` tokens of the drafts from ``at`` (int64 [lanes]), fetched when they are read."""
+        place = functools.cache(lambda: self.address(at[:, None], np.arange(width)))
+        return Signals((len(at), width), lambda name: self.column(name, reader)[place()])
+
+    def whole_signals(self, policy: Policy, at: np.ndarray, drafted: np.ndarray) -> Signals:
+        """Of all ``drafted`` tokens (int64 [lanes]); reading them where they are not recorded raises `NotRecorded`."""
+        signals = self.signals(policy, at, int(drafted.max(initial=0)))
+
+        def read(name: str) -> np.ndarray:
+            self.require(at, drafted)
+            return getattr(signals, name)
+
+        return Signals(signals.shape, read)
+
+    def all_signals(self, policy: Policy) -> Signals:
+        """Of every entry, each a draft of one token: [V, 1]."""
+        return Signals((self.entries, 1), lambda name: self.column(name, policy)[:-1, None])
+
+    def missing(self, at: np.ndarray, drafted: np.ndarray) -> np.ndarray:
+        """Whether drafts of ``drafted`` tokens from ``at`` outrun the record, bool like them."""
+        # At the end of a text that stopped at the length limit the budget clips first: nothing is missing there.
+        return (drafted > self.recorded[at]) & self.missed[at]
+
+    def require(self, at: np.ndarray, drafted: np.ndarray) -> None:
+        """Raise `NotRecorded` unless every token of these drafts is recorded."""
+        missing = self.missing(at, drafted)
+        if missing.any():
+            needed = int((drafted - self.run[at] - 1)[missing].max())
+            raise NotRecorded(
+                f"this policy reads signals {needed} tokens after a disagreement, the trace recorded "
+                f"{self.max_overrun}; collect again with --max-overrun {needed}, or lower the policy's tokens"
+            )
+
+    @property
+    def _base(self) -> int:
+        """Entries of the first part: those of the text, or none."""
+        return self.size if self.text.any() else 0
+
+
+def _chain(trace: Trace) -> Book:
+    over = trace.overruns
+    row = trace.next_overrun
+    missed = row >= 0
+    text = trace.run + missed
+    size, first = (np.append(values, 0) for values in (np.diff(over.offsets), over.offsets[:-1]))
+    ends = np.concatenate([trace.draft_ends, trace.overrun_ends])
+    return _book(
+        trace,
+        text=text,
+        over=trace.tokens + first[row] - text,
+        recorded=text + np.where(missed, size[row], 0),
+        row=row,
+        offsets=over.offsets,
+        ends=ends if ends.any() else None,
+        parts={name: (getattr(trace, name), getattr(over, name)) for name in SIGNALS},
+    )
+
+
+def _round(trace: Trace) -> Book:
+    rounds = trace.rounds
+    ends = None if rounds.tokens is None else np.isin(rounds.tokens, trace.eos_token_ids)
+    return _book(
+        trace,
+        text=np.zeros(trace.tokens, np.int64),
+        over=rounds.offsets[:-1],
+        recorded=np.diff(rounds.offsets),
+        row=np.arange(trace.tokens),
+        offsets=rounds.offsets,
+        ends=ends if ends is not None and ends.any() else None,
+        parts={name: (getattr(rounds, name),) for name in SIGNALS},
+    )
+
+
+def _book(trace: Trace, **addresses) -> Book:
+    return Book(
+        missed=np.arange(trace.tokens) + trace.run < trace.end,
+        run=trace.run,
+        accepted_run=trace.accepted_run,
+        room=trace.budget,
+        end=trace.end,
+        starts=trace.offsets[:-1],
+        max_overrun=trace.max_overrun,
+        **addresses,
+    )
+
+
+def known_draft(trace: Trace, at: int, limit: int, reader: str) -> Signals:
+    """Signals [1, k] of the first k <= ``limit`` tokens that the draft would propose from flat position ``at``, all known."""
+    book = Book.of(trace)
+    return book.signals(reader, np.array([at]), min(limit, int(book.recorded[at])))

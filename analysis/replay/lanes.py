@@ -1,0 +1,302 @@
+"""The walkers: every text from its start, iteration by iteration, all texts at once where the policy allows it.
+
+The rule is that of transformers' assisted generation: the budget is clipped by the remaining length minus one, drafting
+stops at EOS, an accepted EOS counts as the target's own token, and a one-token remainder drafts nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from analysis.replay.drafts import UNBOUNDED, Book, NotRecorded
+from oracle.policies.contract import (
+    Policy,
+    Prices,
+    State,
+    TokenRule,
+    Unseen,
+    after_prompt,
+    budget_of,
+    checked,
+    judges_alone,
+    lanes_of,
+    overrides,
+    sent_of,
+    stops_at,
+    unseen,
+)
+
+WINDOWS = (4, 12, 40, 200)  # tokens of a draft that are looked at first, then, where nothing stopped it, and so on
+FEW = 16  # texts: fewer are walked one by one where the policy only counts
+_TABLE = 2**24  # entries of the tables that settings walked side by side may fill
+
+
+class Rows(NamedTuple):
+    """Iterations of a replay, in order of position, int64 [I] each."""
+
+    at: np.ndarray  # flat position
+    drafted: np.ndarray  # tokens sent to verification
+    passes: np.ndarray  # draft passes paid for them
+    unrecorded: int  # how many outran the record: `drafted` is exact unless EOS came there
+
+
+class Natural(NamedTuple):
+    """Where drafts end by themselves, budgets aside, by a rule that judges each token alone or by EOS."""
+
+    length: np.ndarray | None  # int64 [N], tokens of each position's draft; None: none is known to end
+    rule: np.ndarray | None  # bool [V + 1], where the policy's own rule stops; None: nowhere
+    reads: bool  # the rule read signals: it has no answer beyond the record
+
+
+def natural(book: Book, policy: Policy) -> Natural:
+    """One scan of the trace, for a policy that `judges_alone`."""
+    signals = book.all_signals(policy)
+    answer = policy.judge(signals) if isinstance(policy, TokenRule) else None
+    if answer is None:
+        return Natural(book.natural_end, None, signals.were_read)
+    rule = checked(policy, "judge", answer, signals.shape)[:, 0]
+    stops = rule if book.ends is None else rule | book.ends
+    return Natural(book.first(stops), np.append(rule, False), signals.were_read)
+
+
+def walk(book: Book, policy: Policy, cost: Prices | None = None, scan: Natural | None = None) -> Rows:
+    """The iterations of ``policy``; ``scan`` is its `natural` where that is at hand.
+
+    Raises `NotRecorded` where it would read signals that the trace does not hold.
+    """
+    if scan is None and judges_alone(policy):
+        scan = natural(book, policy)
+    carries = overrides(policy, "next_prompt")
+    if scan is not None and (carries or len(book.starts) < FEW):
+        try:
+            return _rows(book, policy, scan, *_walk_counting(book, policy, scan, cost))
+        except Unseen:
+            pass  # its state is made of signals: it cannot be walked by outcomes alone
+    if carries:
+        return _walk_in_order(book, policy, scan, cost)
+    table = _Table(book, policy)
+    walker = _Walker(book, policy, scan)
+    walker.walk(book.starts, policy.start(len(book.starts), cost), table)
+    return _rows(book, policy, scan, *table.rows(), walker.unrecorded)
+
+
+def walk_caps(book: Book, rules: Sequence[Policy], scan: Natural) -> Iterator[Rows | NotRecorded]:
+    """The iterations of rules that remember nothing and differ in their ``tokens`` only; `NotRecorded` in place of some."""
+    together, lanes = max(1, _TABLE // book.size), len(book.starts)
+    for first in range(0, len(rules), together):
+        some = rules[first : first + together]
+        table, walker = _Table(book, some[0], len(some)), _Walker(book, some[0], scan)
+        caps = np.repeat([rule.tokens for rule in some], lanes)
+        shift = np.repeat(np.arange(len(some)) * book.size, lanes)
+        walker.walk(np.tile(book.starts, len(some)), (), table, caps, shift)
+        for number, rule in enumerate(some):
+            try:
+                yield _rows(book, rule, scan, *table.rows(number), 0)
+            except NotRecorded as error:
+                yield error
+
+
+class _Table:
+    """What was drafted at each position, filled in any order and read in order."""
+
+    def __init__(self, book: Book, policy: Policy, settings: int = 1) -> None:
+        self._size = book.size
+        self._passes = np.full(settings * book.size, -1, np.int32)
+        self._sent = np.zeros_like(self._passes) if overrides(policy, "send") else self._passes
+
+    def note(self, at: np.ndarray, passes: np.ndarray, sent: np.ndarray) -> None:
+        self._passes[at] = passes
+        if self._sent is not self._passes:
+            self._sent[at] = sent
+
+    def rows(self, setting: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(at, drafted, passes) of one setting, int64 each."""
+        mine = slice(setting * self._size, (setting + 1) * self._size)
+        passes, sent = self._passes[mine], self._sent[mine]
+        at = np.flatnonzero(passes >= 0)
+        drafted = sent[at].astype(np.int64)
+        return at, drafted, drafted if sent is passes else passes[at].astype(np.int64)
+
+
+def _rows(
+    book: Book, policy: Policy, scan: Natural | None, at: np.ndarray, drafted: np.ndarray, passes: np.ndarray, seen: int
+) -> Rows:
+    """The rows, checked against the record; ``seen`` of them are known to outrun it."""
+    if scan is None:
+        return Rows(at, drafted, passes, seen)
+    if scan.reads:
+        book.require(at, passes)
+    return Rows(at, drafted, passes, int(book.missing(at, passes).sum()))
+
+
+class _Walker:
+    """Walks lanes side by side, an iteration of each a step."""
+
+    def __init__(self, book: Book, policy: Policy, scan: Natural | None) -> None:
+        self.book, self.policy, self.scan = book, policy, scan
+        self.unrecorded = 0  # of a policy that is asked iteration by iteration
+        self._sends, self._learns = overrides(policy, "send"), overrides(policy, "update")
+
+    def walk(
+        self,
+        at: np.ndarray,
+        state: State,
+        table: _Table,
+        caps: np.ndarray | None = None,
+        shift: np.ndarray | int = 0,
+    ) -> State:
+        """Walk each lane from position ``at`` (int64 [lanes]) to the end of its text; notes go to ``at + shift``.
+
+        ``caps`` (int [lanes]) replaces the policy's budget.  Returns the state of the lanes that ended last.
+        """
+        book, policy = self.book, self.policy
+        end = book.end[at]
+        while len(at):
+            limit = np.minimum(budget_of(policy, state) if caps is None else caps, book.room[at])
+            passes, sent = self._draft(at, limit, state)
+            table.note(at + shift, passes, sent)
+            accepted = np.minimum(sent, book.accepted_run[at])
+            if self._learns:
+                state = policy.update(state, sent, accepted, book.whole_signals(policy, at, sent))
+            at = at + accepted + 1
+            live = at < end
+            if not live.all():
+                if not live.any():
+                    return state
+                at, end, state = at[live], end[live], lanes_of(state, live)
+                caps = caps if caps is None else caps[live]
+                shift = shift if isinstance(shift, int) else shift[live]
+        return state
+
+    def _draft(self, at: np.ndarray, limit: np.ndarray, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """Draft passes and tokens sent to verification, int64 [lanes] each."""
+        if self.scan is None:
+            passes, stopped = self._look(at, limit, state)
+            return passes, sent_of(self.policy, passes, stopped, state) if self._sends else passes
+        passes = limit if self.scan.length is None else np.minimum(self.scan.length[at], limit)
+        if not self._sends:
+            return passes, passes
+        return passes, sent_of(self.policy, passes, _stopped(self.book, self.scan, at, passes), state)
+
+    def _look(self, at: np.ndarray, limit: np.ndarray, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens up to the first stop and whether it was the policy's own, for a stop that is asked anew in each draft."""
+        book, policy = self.book, self.policy
+        passes, stopped = limit.copy(), np.zeros(len(at), bool)
+        left = np.flatnonzero(limit > 0)
+        for window in (*WINDOWS, UNBOUNDED):
+            if not len(left):
+                break
+            most, where = limit[left], at[left]
+            width = min(window, int(most.max()))
+            signals = book.signals(policy, where, width)
+            answer = stops_at(policy, signals, lanes_of(state, left))
+            rule = np.zeros(signals.shape, bool) if answer is None else answer
+            stops = rule if book.ends is None else rule | book.ends_at(where[:, None], np.arange(width))
+            lane, first = np.arange(len(left)), stops.argmax(axis=1)
+            hit = stops[lane, first] & (first < most)
+            found = np.where(hit, first + 1, most)
+            known = hit | (most <= width)
+            outran = known & book.missing(where, found)
+            if signals.were_read:
+                book.require(where[outran], found[outran])
+            self.unrecorded += int(outran.sum())
+            passes[left[known]] = found[known]
+            stopped[left[known]] = (hit & rule[lane, first])[known]
+            left = left[~known]
+        return passes, stopped
+
+
+def _stopped(book: Book, scan: Natural, at: np.ndarray, passes: np.ndarray) -> np.ndarray:
+    """Whether the rule of ``scan`` ends drafts of ``passes`` tokens from ``at`` with their last one, bool like them."""
+    if scan.rule is None:
+        return np.zeros(len(at), bool)
+    return (passes > 0) & scan.rule[book.address(at, passes - 1)]
+
+
+def _walk_in_order(book: Book, policy: Policy, scan: Natural | None, cost: Prices | None) -> Rows:
+    """Text by text: the policy's state lives on from one to the next."""
+    table, walker = _Table(book, policy), _Walker(book, policy, scan)
+    state = policy.start(1, cost)
+    for at in book.starts[:, None]:
+        state = after_prompt(policy, walker.walk(at, state, table), cost)
+    return _rows(book, policy, scan, *table.rows(), walker.unrecorded)
+
+
+class _States:
+    """The states that a policy meets, by number; each transition between them is asked for once."""
+
+    def __init__(self, policy: Policy, cost: Prices | None) -> None:
+        self.policy, self.cost = policy, cost
+        self.budgets: list[int] = []
+        self._states: list[State] = []
+        self._numbers: dict[tuple, int] = {}
+        self.start = self._number(policy.start(1, cost))
+
+    def after(self, number: int, drafted: int, accepted: int) -> int:
+        """The state after an iteration of which only the outcome is known.  Raises `Unseen` where that is not enough."""
+        sent = np.array([drafted])
+        return self._number(self.policy.update(self._states[number], sent, np.array([accepted]), unseen(sent)))
+
+    def sent(self, number: int, passes: int, stopped: bool) -> int:
+        return int(sent_of(self.policy, np.array([passes]), np.array([stopped]), self._states[number])[0])
+
+    def next_prompt(self, number: int) -> int:
+        return self._number(after_prompt(self.policy, self._states[number], self.cost))
+
+    def _number(self, state: State) -> int:
+        key = tuple((np.shape(field), np.asarray(field).tobytes()) for field in state)
+        if key not in self._numbers:
+            self._numbers[key] = len(self._states)
+            self._states.append(state)
+            self.budgets.append(int(np.max(budget_of(self.policy, state))))
+        return self._numbers[key]
+
+
+def _walk_counting(
+    book: Book, policy: Policy, scan: Natural, cost: Prices | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Iteration by iteration, for a policy whose state follows from outcomes alone: (at, drafted, passes, 0).
+
+    Arrays of one lane would cost tens of microseconds an iteration, so the policy is asked once for each transition that
+    comes up, and a transition that is known costs a look-up.  Raises `Unseen` where an update reads signals.
+    """
+    states, learns, sends = _States(policy, cost), overrides(policy, "update"), overrides(policy, "send")
+    limits = book.room if scan.length is None else np.minimum(scan.length, book.room)
+    stopped = memoryview(_stopped(book, scan, np.arange(book.size), limits)) if sends else None
+    limits, run = memoryview(np.ascontiguousarray(limits)), memoryview(np.ascontiguousarray(book.accepted_run))
+    budgets, number = states.budgets, states.start
+    following: dict[tuple[int, int, int], int] = {}
+    sent_of_passes: dict[tuple[int, int, bool], int] = {}
+    visited: list[int] = []
+    lengths: list[int] = []
+    paid: list[int] = []
+    for start in book.starts.tolist():
+        at, end = start, int(book.end[start])
+        while at < end:
+            drafted, most = limits[at], budgets[number]
+            stops = drafted <= most
+            if not stops:
+                drafted = most
+            if stopped is not None:
+                paid.append(drafted)
+                key = number, drafted, stops and stopped[at]
+                if key not in sent_of_passes:
+                    sent_of_passes[key] = states.sent(*key)
+                drafted = sent_of_passes[key]
+            accepted = run[at]
+            if accepted > drafted:
+                accepted = drafted
+            visited.append(at)
+            lengths.append(drafted)
+            if learns:
+                step = number, drafted, accepted
+                if step not in following:
+                    following[step] = states.after(*step)
+                number = following[step]
+            at += accepted + 1
+        number = states.next_prompt(number)
+    rows = np.array(lengths, dtype=np.int64)
+    return np.array(visited, dtype=np.int64), rows, np.array(paid, dtype=np.int64) if sends else rows, 0

@@ -1,0 +1,132 @@
+"""Policies that move their threshold with the outcomes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from oracle.policies.contract import Policy, Prices, Signals, share
+from oracle.policies.thresholds import check_tokens
+
+
+class RocState(NamedTuple):
+    threshold: np.ndarray  # float64 [lanes]
+    outcomes: np.ndarray  # uint32 [lanes, width], sorted: see `_outcomes`; 0 where there is none
+    count: np.ndarray  # int64 [lanes], outcomes there
+
+
+@dataclass(frozen=True)
+class Roc(Policy):
+    """`dynamic` whose threshold is refitted after each iteration of a call (transformers with scikit-learn installed).
+
+    With more than five outcomes of both kinds, threshold = argmin(false positive rate + 3 * false negative rate).
+    """
+
+    tokens: int = 20
+    threshold: float = 0.4
+
+    def __post_init__(self) -> None:
+        check_tokens(self.tokens)
+        share("threshold", self.threshold, off=" (off)")
+
+    def start(self, lanes: int, cost: Prices | None = None) -> RocState:
+        return RocState(
+            np.full(lanes, float(self.threshold)), np.zeros((lanes, 0), np.uint32), np.zeros(lanes, np.int64)
+        )
+
+    def budget(self, state: RocState) -> int:
+        return self.tokens
+
+    def stop(self, signals: Signals, state: RocState) -> np.ndarray | None:
+        # A threshold of 0 means that the criterion is off, and nothing is refitted.
+        return signals.confidence < state.threshold if self.threshold > 0 else None
+
+    def update(self, state: RocState, drafted: np.ndarray, accepted: np.ndarray, signals: Signals) -> RocState:
+        if self.threshold == 0:
+            return state
+        known = np.minimum(accepted + 1, drafted)  # tokens after the first rejection tell nothing
+        outcomes = np.concatenate([state.outcomes, _outcomes(signals.confidence, accepted, known)], axis=1)
+        outcomes.sort(axis=1)
+        count = state.count + known
+        outcomes = outcomes[:, outcomes.shape[1] - int(count.max(initial=0)) :]  # empty ones come first
+        return RocState(roc_thresholds(outcomes, count, state.threshold), outcomes, count)
+
+
+def _outcomes(confidence: np.ndarray, accepted: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Outcomes as numbers that sort by confidence, uint32 [lanes, width]: its bits, then one bit for "it matched".
+
+    A confidence that is not negative orders like its bits, and the sign bit that makes room for the outcome is always 0.
+    """
+    size = int(known.max(initial=0))
+    k = np.arange(size)
+    bits = np.ascontiguousarray(confidence[:, :size], np.float32).view(np.uint32) << np.uint32(1)
+    return np.where(k < known[:, None], bits | (k < accepted[:, None]), 0).astype(np.uint32)
+
+
+def roc_thresholds(outcomes: np.ndarray, count: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """The refitted threshold of each lane, float [lanes]: ``before`` where there are not yet six outcomes of both kinds.
+
+    ``outcomes`` as in `RocState`.  The points are those of a receiver operating characteristic with collinear ones
+    dropped, and ties go to the highest threshold, as scikit-learn's ``roc_curve`` followed by ``argmin`` does it.
+    """
+    there = np.arange(outcomes.shape[1]) >= outcomes.shape[1] - count[:, None]
+    positives = ((outcomes & 1).astype(bool) & there).sum(axis=1)
+    ready = np.flatnonzero((count > 5) & (positives > 0) & (positives < count))
+    if not len(ready):
+        return before
+    keys, there = outcomes[ready, ::-1], there[ready, ::-1]  # the highest confidence first, empty ones last
+    count, positives = count[ready], positives[ready]
+    value, good = keys >> np.uint32(1), (keys & 1).astype(bool) & there
+    last = there.copy()  # of each distinct value
+    last[:, :-1] &= (value[:, :-1] != value[:, 1:]) | ~there[:, 1:]
+    lane, at = np.nonzero(last)
+    true_positives = np.cumsum(good, axis=1)[lane, at]
+    false_positives = 1 + at - true_positives
+    first = np.append(True, lane[1:] != lane[:-1])
+    kept = first | np.append(first[1:], True)
+    kept[1:-1] |= (np.diff(false_positives, 2) != 0) | (np.diff(true_positives, 2) != 0)
+    lane, at, true_positives, false_positives = lane[kept], at[kept], true_positives[kept], false_positives[kept]
+    false_rate = false_positives / (count - positives)[lane]
+    cost = false_rate + 3 * (1 - true_positives / positives[lane])
+    least = np.minimum.reduceat(cost, np.flatnonzero(np.append(True, lane[1:] != lane[:-1])))
+    best = np.flatnonzero(cost == least[lane])
+    best = best[np.append(True, lane[best][1:] != lane[best][:-1])]
+    after = before.copy()
+    after[ready] = value[lane[best], at[best]].view(np.float32)
+    return after
+
+
+class Level(NamedTuple):
+    threshold: np.ndarray  # float64 [lanes]
+    rate: np.ndarray  # float64 [lanes], smoothed share of drafted tokens that were accepted
+
+
+@dataclass(frozen=True)
+class AdaEDL(Policy):
+    """Stop after a token with 1 - sqrt(0.2 * entropy) below a threshold that follows the accepted share (AdaEDL)."""
+
+    tokens: int = 16
+    threshold: float = 0.4
+    target: float = 0.9
+    step: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_tokens(self.tokens)
+        for name in ("threshold", "target", "step"):
+            share(name, getattr(self, name))
+
+    def start(self, lanes: int, cost: Prices | None = None) -> Level:
+        return Level(np.full(lanes, float(self.threshold)), np.zeros(lanes))
+
+    def budget(self, state: Level) -> int:
+        return self.tokens
+
+    def stop(self, signals: Signals, state: Level) -> np.ndarray:
+        return 1 - np.sqrt(0.2 * signals.entropy.astype(np.float64)) < state.threshold
+
+    def update(self, state: Level, drafted: np.ndarray, accepted: np.ndarray, signals: Signals) -> Level:
+        rate = 0.5 * state.rate + 0.5 * (accepted / np.maximum(drafted, 1))
+        shift = np.where(rate < self.target, self.step, np.where(accepted != self.tokens, -self.step, 0.0))
+        return Level(0.9 * state.threshold + 0.1 * (state.threshold + shift), rate)
