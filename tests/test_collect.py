@@ -274,16 +274,22 @@ def contents(path):
     return [pq.read_table(part).to_pylist() for part in sorted(path.glob("part-*.parquet"))]
 
 
-def test_resuming_gives_what_an_uninterrupted_run_gives(tmp_path):
+@pytest.mark.parametrize("which", ["last", "first"])  # of the three parts are lost: the two last, or the two first
+def test_resuming_gives_what_an_uninterrupted_run_gives(tmp_path, which):
     pair = tiny_pair("llama")
     options = dict(max_new_tokens=9, max_overrun=4, batch_size=3)
     whole = collect(pair, PROMPTS, tmp_path / "whole", **options)
     collect(pair, PROMPTS, tmp_path / "cut", **options)
-    (tmp_path / "cut" / "part-00002.parquet").unlink()
-    (tmp_path / "cut" / "part-00001.parquet").unlink()
-    first = (tmp_path / "cut" / "part-00000.parquet").stat().st_mtime_ns
+    kept, *lost = sorted((tmp_path / "cut").glob("part-*.parquet"))
+    for part in lost[: 2 if which == "last" else 1]:
+        part.unlink()
+    if which == "first":
+        kept.unlink()
+        (kept,) = (tmp_path / "cut").glob("part-*.parquet")
+    first = kept.stat().st_mtime_ns
+    assert Trace.load(tmp_path / "cut").prompts == (3 if which == "last" else 2)
     again = collect(pair, PROMPTS, tmp_path / "cut", **options, resume=True)
-    assert (tmp_path / "cut" / "part-00000.parquet").stat().st_mtime_ns == first
+    assert kept.stat().st_mtime_ns == first
     assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
     assert (again.tokens, again.agreement) == (whole.tokens, whole.agreement)
     assert read_meta(tmp_path / "cut")["prompts_planned"] == 8
@@ -336,8 +342,6 @@ def test_a_folder_that_cannot_be_written_is_one_error(tmp_path):
 
 
 def test_a_full_disk_keeps_the_finished_parts(tmp_path, monkeypatch):
-    import oracle.records.trace
-
     written = []
 
     def limited(table, where, **options):
@@ -346,8 +350,8 @@ def test_a_full_disk_keeps_the_finished_parts(tmp_path, monkeypatch):
         written.append(where)
         write(table, where, **options)
 
-    write = oracle.records.trace.pq.write_table
-    monkeypatch.setattr(oracle.records.trace.pq, "write_table", limited)
+    write = pq.write_table
+    monkeypatch.setattr(pq, "write_table", limited)
     pair = tiny_pair("llama")
     with pytest.raises(RuntimeError, match="No space left on device.*finished parts are kept"):
         collect(pair, PROMPTS[:4], tmp_path, max_new_tokens=3, batch_size=1)

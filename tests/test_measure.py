@@ -154,7 +154,7 @@ def test_a_folder_is_never_overwritten_or_mixed(tmp_path):
     run(pair, out=tmp_path, repeats=1)
     with pytest.raises(ValueError, match="holds measured runs already"):
         run(pair, out=tmp_path, repeats=1)
-    with pytest.raises(ValueError, match="was begun with repeats 1, not 2"):
+    with pytest.raises(ValueError, match="was begun with repeats 1, this run has 2"):
         run(pair, out=tmp_path, resume=True)
     with pytest.raises(ValueError, match="was begun with prompts_sha256"):
         run(pair, out=tmp_path, repeats=1, resume=True, prompts=PROMPTS[1:])
@@ -168,7 +168,7 @@ def test_runs_do_not_go_on_with_other_threads(tmp_path, monkeypatch):
     pair = tiny_pair()
     run(pair, out=tmp_path, repeats=1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 77)
-    with pytest.raises(ValueError, match="was begun with machine .*'threads': 1,.* not .*'threads': 77"):
+    with pytest.raises(ValueError, match="was begun with machine.threads 1, this run has 77"):
         run(pair, out=tmp_path, repeats=1, resume=True)
 
 
