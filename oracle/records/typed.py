@@ -9,7 +9,7 @@ import functools
 import json
 import math
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, WrapValidator
 from pydantic_core import PydanticCustomError
@@ -20,7 +20,7 @@ MOST_PRICE = 1e9
 _DEEPEST = 100
 _SHOWN = 80  # characters of a value, or of a name, in a message
 
-T = TypeVar("T")
+_MESSAGES = {"tuple_type": "it must be a list", "list_type": "it must be a list", "dict_type": "it must be an object"}
 
 
 def legal(kind: Any, text: str) -> Any:
@@ -41,10 +41,8 @@ def _unwrapped(value: Any) -> Any:
 
 
 _Number = Annotated[float, Field(strict=True, ge=0, le=MOST_PRICE, allow_inf_nan=False), BeforeValidator(_unwrapped)]
-_Above = Annotated[_Number, Field(gt=0)]
 _Integer = Annotated[int, Field(strict=True, ge=0, le=MOST_COUNT), BeforeValidator(_unwrapped)]
 Price = legal(_Number, f"a finite number that is not negative, at most {MOST_PRICE:g}")
-PriceAbove0 = legal(_Above, f"a finite number above 0, at most {MOST_PRICE:g}")
 Count = legal(_Integer, f"a whole number from 0 to {MOST_COUNT}")
 Positive = legal(Annotated[_Integer, Field(ge=1)], f"a whole number from 1 to {MOST_COUNT}")
 Text = legal(Annotated[str, Field(strict=True)], "text")
@@ -110,7 +108,11 @@ def _problem(error: ValidationError) -> str:
         return f"{field} is missing"
     if first["type"] == "extra_forbidden":
         return f"unknown field {short(first['loc'][-1])}"
-    message = first["msg"].replace("Input should be", "it must be").removeprefix("Value error, ")
+    message = (
+        _MESSAGES.get(first["type"], first["msg"])
+        .replace("Input should be", "it must be")
+        .removeprefix("Value error, ")
+    )
     return f"{field or 'it'} is {short(first['input'])}; {message[:200]}"
 
 
