@@ -53,8 +53,9 @@ class _Meta(TypedDict, total=False):
 class TraceMeta(_Meta, total=False):
     schema: Required[Count]
     eos_token_ids: Required[Tokens]
-    max_overrun: Required[Count]
+    max_overrun: Count
     batch_size: Positive
+    draft_kind: Text
     dtype: Text | None
     device: Text | None
     versions: Object

@@ -54,7 +54,7 @@ def write_part(file: Path, table: pa.Table, unit: str, run_id: str | None) -> No
     def write(temporary: Path) -> None:
         # Opened here: pyarrow would take a name such as s3:x for a URI.
         with temporary.open("wb") as handle:
-            pq.write_table(table, handle, compression="zstd")
+            pq.write_table(table, handle, compression="zstd", write_page_checksum=True)
 
     write_whole(file, write)
 
@@ -80,13 +80,18 @@ def read_column(part: Part, name: str, kind: pa.DataType) -> pa.ChunkedArray:
 def read_table(part: Part, schema: pa.Schema) -> pa.Table:
     """The columns of ``schema``, checked against the seal.  Raises Unreadable."""
     table = _read(part.file, schema.names)
-    for name, known in (part.seal.checksums if part.seal else {}).items():
-        if name in schema.names and checksum(table.column(name)) != known:
-            raise Unreadable(f"column {name} is not what was written: its checksum differs")
+    verify(part, table)
     try:
         return table.cast(schema)
     except (pa.ArrowException, ValueError) as error:
         raise Unreadable(_reason(error)) from None
+
+
+def verify(part: Part, table: pa.Table) -> None:
+    """Compare columns of the part, as they were read, with its seal.  Raises Unreadable where one was changed."""
+    for name, known in (part.seal.checksums if part.seal else {}).items():
+        if name in table.column_names and checksum(table.column(name)) != known:
+            raise Unreadable(f"column {name} is not what was written: its checksum differs")
 
 
 def checksum(column: pa.ChunkedArray) -> str:

@@ -166,7 +166,7 @@ class Trace:
 
     @property
     def max_overrun(self) -> int:
-        return int(self.meta["max_overrun"])
+        return int(self.meta.get("max_overrun", 0))
 
     @functools.cached_property
     def prompt_of(self) -> np.ndarray:

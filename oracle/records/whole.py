@@ -43,19 +43,23 @@ def write_whole(target: Path, write: Callable[[Path], object]) -> None:
         _flush_folder(place.parent)
 
 
-def writable(target: Path) -> None:
-    """Raise OSError that names ``target`` where ``write_whole`` could not write it, its folder made first if need be.
+def writable(target: Path, folder: bool = False) -> None:
+    """Raise OSError that names ``target`` where no file could be written there, its folder made first if need be.
 
-    Nothing is left behind: the check makes a file in the nearest folder that exists and removes it.
+    With ``folder`` it is to be a folder, which may be there, that files are written into.  Nothing is left behind: the
+    check makes a file in the nearest folder that exists, and removes it.
     """
     with _named(target):
-        mode = _mode(target)
+        mode = None if folder else _mode(target)
         if mode is not None and not stat.S_ISREG(mode):
             return
-        folder = Path(os.path.realpath(target)).parent
-        while not folder.exists():
-            folder = folder.parent
-        probe = _beside(folder / target.name[:40])
+        place = Path(os.path.realpath(target))
+        place = place if folder else place.parent
+        while not place.exists():
+            place = place.parent
+        if not place.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, f"{place} is a file, not a folder")
+        probe = _beside(place / "probe")
         os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         probe.unlink()
 
