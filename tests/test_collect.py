@@ -4,11 +4,13 @@ import contextlib
 import io
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -363,26 +365,56 @@ def test_a_full_disk_keeps_the_finished_parts(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_a_killed_run_leaves_a_readable_trace(tmp_path):
-    """Killed as soon as some parts are there, at whatever moment that is."""
+def test_runs_that_are_killed_at_random_moments_lose_nothing(tmp_path):
+    """Killed three times, gone on with: a readable trace after each kill, and in the end that of an undisturbed run."""
+    prompts = [[5, 9, 2 + n % 90] for n in range(48)]
+    options = dict(max_new_tokens=6, max_overrun=3, batch_size=2)
     script = f"""
         import sys; sys.path[:0] = {sys.path!r}
         import torch; torch.set_num_threads(1)
         from builders.pairs import tiny_pair
         from oracle.collect import collect
-        prompts = [[5, 9, 2 + n % 90] for n in range(5000)]
-        collect(tiny_pair("llama"), prompts, {str(tmp_path)!r}, max_new_tokens=3, batch_size=1)
+        collect(tiny_pair("llama"), {prompts!r}, {str(tmp_path / "cut")!r}, resume=True, **{options!r})
     """
-    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)])
-    try:
-        while len(list(tmp_path.glob("part-*.parquet"))) < 3:
-            assert process.poll() is None
-            time.sleep(0.01)
-    finally:
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    trace = Trace.load(tmp_path)
-    assert 3 <= trace.prompts < 5000 == trace.meta["prompts_planned"]
+    moments = random.Random()
+    for _ in range(3):
+        before = parts_of(tmp_path / "cut")
+        with subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)]) as process:
+            try:
+                wanted = before + moments.randint(1, 6)
+                while parts_of(tmp_path / "cut") < wanted and process.poll() is None:
+                    time.sleep(0.001)
+                time.sleep(moments.random() * 0.02)
+            finally:
+                os.kill(process.pid, signal.SIGKILL)
+        trace = Trace.load(tmp_path / "cut")
+        assert trace.prompts == 2 * parts_of(tmp_path / "cut") > 2 * before
+        assert (trace.unfinished or "").startswith(f"{trace.prompts} of 48 prompts: unfinished")
+    pair = tiny_pair("llama")
+    collect(pair, prompts, tmp_path / "cut", resume=True, **options)
+    collect(pair, prompts, tmp_path / "whole", **options)
+    assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
+    assert Trace.load(tmp_path / "cut").unfinished is None
+    assert not [file.name for file in (tmp_path / "cut").iterdir() if file.name.startswith(".")]
+
+
+def parts_of(path):
+    return len(list(path.glob("part-*.parquet")))
+
+
+def test_two_prompts_of_one_id_are_refused(tmp_path):
+    same = [SimpleNamespace(id="a", text=[5, 6]), SimpleNamespace(id="a", text=[7, 8])]
+    with pytest.raises(ValueError, match="prompt id 'a' is given 2 times"):
+        collect(tiny_pair("llama"), same, tmp_path / "t", max_new_tokens=2)
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("empty", ["", "."])
+def test_an_empty_path_is_no_place(tmp_path, monkeypatch, empty):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="the working directory itself; name a folder"):
+        collect(tiny_pair("llama"), PROMPTS[:1], empty, max_new_tokens=2)
+    assert not list(tmp_path.iterdir())
 
 
 # --- arguments, meta, summary -----------------------------------------------------------------------------------------
