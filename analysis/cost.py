@@ -4,13 +4,48 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
+
+from oracle.records.typed import Count, Object, Positive, Price, Text, check, legal, read_json, short
+from oracle.records.whole import write_whole
 
 SCHEMA_VERSION = 1
+
+
+_Range = legal(Annotated[list[Count], Field(min_length=2, max_length=2)], "a list of two whole numbers, low and high")
+
+
+class _Ranges(TypedDict, total=False):
+    """Lowest and highest that was measured."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")
+    tokens: _Range
+    context: _Range
+
+
+class _Fields(TypedDict, total=False):
+    """The fields of a cost model, as they may be handed over or stored."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+    draft: Price
+    draft_first: Price | None
+    draft_context: Price
+    verify: tuple[tuple[Positive, Price], ...]
+    verify_context: Price
+    iteration: Price
+    plain: Price | None
+    plain_context: Price | None
+    draft_prefill: Price
+    target_prefill: Price
+    unit: Text
+    machine: Object
+    measured_range: _Ranges
 
 
 @dataclass(frozen=True)
@@ -36,17 +71,20 @@ class CostModel:
     measured_range: dict = field(default_factory=dict, compare=False)  # {"tokens": [low, high], "context": [low, high]}
 
     def __post_init__(self) -> None:
-        curve = tuple((int(tokens), float(cost)) for tokens, cost in self.verify)
-        object.__setattr__(self, "verify", curve)
-        for name, value in dataclasses.asdict(self).items():
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if number and not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"cost {name}={value}: must be a finite number that is not negative")
-        tokens, costs = [n for n, _ in curve], [cost for _, cost in curve]
-        if not curve or tokens[0] != 1 or sorted(set(tokens)) != tokens:
-            raise ValueError(f"verify={self.verify}: token counts must start at 1 and increase")
-        if not all(math.isfinite(cost) for cost in costs) or costs[0] <= 0 or sorted(costs) != costs:
-            raise ValueError(f"verify={self.verify}: costs must be finite, above 0 and never fall as tokens are added")
+        given = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        for name, value in check(_Fields, given, "cost").items():
+            object.__setattr__(self, name, value)
+        counts, costs = [n for n, _ in self.verify], [cost for _, cost in self.verify]
+        if not self.verify or counts[0] != 1 or sorted(set(counts)) != counts:
+            raise ValueError(f"cost: verify is {short(self.verify)}; token counts must start at 1 and increase")
+        if costs[0] <= 0 or sorted(costs) != costs:
+            wanted = "costs must be above 0 and never fall as tokens are added"
+            raise ValueError(f"cost: verify is {short(self.verify)}; {wanted}")
+        if self.plain == 0 and not self.plain_context:
+            raise ValueError("cost: plain is 0; it must be above 0 (or null: the price of verifying one token)")
+        for name, (low, high) in ((name, self.measured_range.get(name, (0, 0))) for name in ("tokens", "context")):
+            if low > high:
+                raise ValueError(f"cost: measured_range.{name} is [{low}, {high}]; the lower end must come first")
 
     def verification(self, tokens: np.ndarray) -> np.ndarray:
         """Cost of a target pass over ``tokens`` (int array, >= 1) at context length 0.
@@ -95,29 +133,32 @@ class CostModel:
         return "; ".join(found) or None
 
     def save(self, path: str | Path) -> None:
-        """Write it as JSON, making the folder."""
+        """Write it as JSON, whole, making the folder.  Raises OSError that names the file."""
         text = json.dumps({"schema": SCHEMA_VERSION, **dataclasses.asdict(self)}, indent=1, allow_nan=False)
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(text + "\n", encoding="utf-8")
+        write_whole(Path(path), lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
 
     @staticmethod
     def load(path: str | Path) -> CostModel:
         """Read a cost model.  Raises ValueError that names the file and what is wrong with it."""
         try:
-            stored = json.loads(Path(path).read_bytes().decode("utf-8-sig"))
+            stored = read_json(Path(path))
         except (OSError, ValueError) as error:
+            problem = (error.strerror if isinstance(error, OSError) else None) or str(error)
             raise ValueError(
-                f"{path}: not a readable cost model ({error}); `oracle calibrate {path}` makes one"
+                f"{path}: not a readable cost model ({problem[:200]}); `oracle calibrate {path}` makes one"
             ) from None
-        version = stored.pop("schema", None) if isinstance(stored, dict) else None
-        if version != SCHEMA_VERSION:
-            raise ValueError(f"{path}: cost model schema {version!r}, this version reads {SCHEMA_VERSION}")
+        version = stored.pop("schema", None)
+        if type(version) is not int or version != SCHEMA_VERSION:
+            raise ValueError(f"{path}: cost model schema {short(version)}, this version reads {SCHEMA_VERSION}")
         known = {item.name for item in dataclasses.fields(CostModel)}
         if unknown := set(stored) - known:
-            raise ValueError(f"{path}: unknown field {sorted(unknown)[0]!r}; legal: {', '.join(sorted(known))}")
+            raise ValueError(f"{path}: unknown field {short(min(unknown))}; legal: {', '.join(sorted(known))}")
+        if "draft" not in stored:
+            raise ValueError(f"{path}: draft is missing: the price of a draft step")
         try:
             return CostModel(**stored)
-        except (TypeError, ValueError) as error:
+        except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
 

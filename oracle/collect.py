@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import datetime
 import importlib.metadata
-import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oracle.models.pairs import Pair, check_pair, describe
+from oracle.progress import bar
 from oracle.prompts.encode import Encoded, digest, encode
-from oracle.records.trace import Trace, oracle_positions, part_files, read_meta, write_meta, write_part
+from oracle.records.trace import FOLDER, Trace, oracle_positions, to_table
+from oracle.records.writing import Writing, writing
 
 if TYPE_CHECKING:
     from oracle.prompts.sets import PromptSet
@@ -24,7 +26,8 @@ BATCH_SIZES = {"cpu": 16}  # by kind of device, where none is asked for
 _OTHER_BATCH_SIZE = 32
 REFERENCES = ("plain", "assisted")  # how the text comes about: see ``oracle.record``
 _PACKAGES = ("torch", "transformers", "numpy", "pyarrow")
-# What decides the contents of the parts, so that resuming with anything else would mix two traces.
+# What decides the contents of the parts, so that resuming with anything else would mix two traces.  The size of a batch
+# does: float32 rounds by what is computed together, in the last digits of the signals and at near-ties of the choice.
 _BINDING = (
     "target.model",
     "target.revision",
@@ -97,6 +100,7 @@ def collect(
         raise ValueError(f"reference is {reference!r}; legal: {', '.join(REFERENCES)}")
     check_pair(pair)
     encoded, skipped = encode(pair, prompts, max_new_tokens, chat)
+    _expect_once(encoded)
     if not encoded:
         first = f" ({len(skipped)} left out, the first one for: {skipped[0]['reason']})" if skipped else ""
         raise ValueError(f"there is no prompt to collect{first}")
@@ -104,11 +108,9 @@ def collect(
     meta = (
         settings | {"chat": chat, "reference": reference, "prompts": source, "skipped": skipped} | _facts(pair, encoded)
     )
-    out = Path(out)
-    with _disk_errors(out):
-        done = _open(out, meta, resume, force)
-    tokens = _run(pair, encoded, out, done, meta, progress)
-    summary = asdict(summarize(Trace.load(out)))
+    with writing(FOLDER, out, meta, _binding, resume=resume, force=force) as folder:
+        tokens = _run(pair, encoded, folder, progress)
+        summary = asdict(summarize(Trace.load(out)))
     seconds = time.perf_counter() - started
     return Summary(**summary | {"seconds": seconds, "tokens_per_second": tokens / seconds})
 
@@ -130,30 +132,48 @@ def summarize(trace: Trace) -> Summary:
     )
 
 
-def _run(pair: Pair, encoded: Sequence[Encoded], out: Path, done: int, meta: dict, progress: bool) -> int:
-    """Collect and write the parts after the ``done`` first ones; returns the target's tokens in them."""
+def _run(pair: Pair, encoded: Sequence[Encoded], folder: Writing, progress: bool) -> int:
+    """Collect and write what is missing, one part a batch; returns the target's tokens in it."""
     from oracle.models.decoding import neutral
     from oracle.overruns import can_share
     from oracle.record import record_batch
 
-    size = meta["batch_size"]
-    starts = range(done * size, len(encoded), size)
-    tokens = 0
-    with neutral(pair), _bar(len(encoded), done * size, progress and len(starts) > 0) as advance:
+    meta = folder.meta
+    batches = _missing(encoded, meta["batch_size"], folder.units)
+    left = sum(map(len, batches))
+    started, tokens = time.perf_counter(), 0
+    with (
+        neutral(pair),
+        bar("collecting", "prompts", len(encoded), len(encoded) - left, progress and left > 0) as advance,
+    ):
         longest = max(len(item.tokens) for item in encoded) + meta["max_new_tokens"]
-        together = len(starts) > 0 and can_share(pair.draft, longest)
-        if len(starts) and not together:
+        together = left > 0 and can_share(pair.draft, longest)
+        if left and not together:
             kind = type(pair.draft).__name__
             warnings.warn(f"{kind} cannot continue several texts on one cache: overruns take longer", stacklevel=3)
-        for start in starts:
-            batch = encoded[start : start + size]
-            with _memory_errors(size):
+        for batch in batches:
+            with _memory_errors(meta["batch_size"]):
                 records = record_batch(pair, batch, meta["max_overrun"], together, meta["reference"])
-            with _disk_errors(out):
-                write_part(out, start // size, records)
+            folder.add(batch[0].index, to_table(records))
             tokens += sum(len(record.target_tokens) for record in records)
-            advance(len(batch), tokens)
+            advance(len(batch), f"{tokens / (time.perf_counter() - started):.0f} tokens/s")
     return tokens
+
+
+def _missing(encoded: Sequence[Encoded], size: int, done: set[str | int]) -> list[list[Encoded]]:
+    """Batches of the prompts that are not there yet.
+
+    Cut as in an undisturbed run, whichever are there, so that each prompt meets the neighbours that it would have met.
+    """
+    batches = (encoded[start : start + size] for start in range(0, len(encoded), size))
+    left = ([item for item in batch if item.id not in done] for batch in batches)
+    return [batch for batch in left if batch]
+
+
+def _expect_once(encoded: Sequence[Encoded]) -> None:
+    name, often = max(Counter(item.id for item in encoded).items(), key=lambda found: found[1], default=("", 0))
+    if often > 1:
+        raise ValueError(f"prompt id {name!r} is given {often} times; a trace knows prompts by id: give each its own")
 
 
 def _facts(pair: Pair, encoded: Sequence[Encoded]) -> dict[str, Any]:
@@ -175,35 +195,9 @@ def _facts(pair: Pair, encoded: Sequence[Encoded]) -> dict[str, Any]:
     }
 
 
-def _open(out: Path, meta: dict, resume: bool, force: bool) -> int:
-    """Make ``out`` ready for writing; returns the number of parts that are finished already."""
-    if resume and force:
-        raise ValueError("resume goes on with a trace and force replaces it; give one of them")
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"{out} is a file; a trace is a directory")
-    parts = sorted(out.glob("part-*.parquet"))
-    described = (out / "meta.json").is_file()
-    if resume and described:
-        _expect_same(out, read_meta(out), meta)
-        return len(part_files(out))
-    if (described or parts) and not force:
-        advice = "force replaces it" + (", resume goes on with it" if described else "")
-        raise ValueError(f"{out} holds a trace already; {advice}, or choose another directory")
-    out.mkdir(parents=True, exist_ok=True)
-    for part in reversed(parts):  # so that whoever is interrupted here leaves a whole, shorter trace
-        part.unlink()
-    write_meta(out, meta)
-    return 0
-
-
-def _expect_same(out: Path, before: dict, now: dict) -> None:
-    for name in _BINDING:
-        old, new = _value(before, name), _value(now, name)
-        if old != new:
-            raise ValueError(
-                f"{out} was collected with {name} {old!r}, this run has {new!r}; "
-                "use the same settings to go on with it, force to replace it, or another directory"
-            )
+def _binding(meta: dict) -> dict[str, Any]:
+    """What must not change between a run and its resumption."""
+    return {name: _value(meta, name) for name in _BINDING}
 
 
 def _value(meta: dict, name: str) -> Any:
@@ -212,15 +206,6 @@ def _value(meta: dict, name: str) -> Any:
     for key in name.split("."):
         found = found.get(key) if isinstance(found, dict) else None
     return found
-
-
-@contextlib.contextmanager
-def _disk_errors(out: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        problem = error.strerror or error
-        raise RuntimeError(f"{out}: cannot be written ({problem}); finished parts are kept, resume goes on") from error
 
 
 @contextlib.contextmanager
@@ -234,24 +219,3 @@ def _memory_errors(batch_size: int) -> Iterator[None]:
             f"{batch_size} prompts at once do not fit into the device's memory; start again with a smaller batch_size "
             "(it decides what a part is, so this trace cannot be resumed with it)"
         ) from error
-
-
-@contextlib.contextmanager
-def _bar(total: int, done: int, wanted: bool) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on stderr if that is a terminal; yields a function of (prompts just finished, tokens so far)."""
-    if not wanted or not sys.stderr.isatty():
-        yield lambda prompts, tokens: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("collecting"), BarColumn(), MofNCompleteColumn(), TextColumn("prompts  {task.fields[rate]}"))
-    started = time.perf_counter()
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total, completed=done, rate="")
-
-        def advance(prompts: int, tokens: int) -> None:
-            rate = tokens / (time.perf_counter() - started)
-            bar.update(task, advance=prompts, rate=f"{rate:.0f} tokens/s")
-
-        yield advance

@@ -6,11 +6,9 @@ speed changes it for all of them alike.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import functools
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oracle.models.pairs import Pair, check_pair, describe
+from oracle.progress import bar
 from oracle.prompts.encode import Encoded, digest, encode
-from oracle.records import runs as files
-from oracle.records.runs import Call, Runs
+from oracle.records.runs import FOLDER, Call, Runs, latest, read_calls, to_table
+from oracle.records.writing import writing
 
 if TYPE_CHECKING:
     from oracle.generate import Observed
@@ -82,7 +81,13 @@ def measure(
     meta = _meta(plan, prompts, skipped) | {"max_new_tokens": max_new_tokens, "chat": chat}
     if out is None:
         return Runs(meta, tuple(_run(plan, (), progress)))
-    return _run_to_disk(plan, Path(out), meta, resume, force, progress)
+    with writing(FOLDER, out, meta, _binding, resume=resume, force=force) as folder:
+        calls = list(read_calls(folder.parts))
+        for call in _run(plan, tuple(calls), progress):
+            folder.add(call.order, to_table([call]))
+            calls.append(call)
+        folder.merge(to_table(latest(calls)))
+    return Runs(folder.meta, latest(calls))
 
 
 def _arms(pair: Pair, policies: Iterable[str | Policy | Callable]) -> dict[str, Policy]:
@@ -134,13 +139,16 @@ def _run(plan: Plan, done: Sequence[Call], progress: bool) -> Iterator[Call]:
     references = {call.prompt: call.tokens for call in done if call.policy == PLAIN}
     order = 1 + max((call.order for call in done), default=-1)
     total = len(plan.arms) * len(plan.prompts) * plan.repeats
+    finished = Counter((call.policy, call.repeat) for call in known.values())  # prompts of each arm's repeats
     if len(known) < total:
         _warm_up(plan)
-    with _progress(total, len(known), progress) as advance:
+    with bar("measuring", "calls", total, len(known), progress) as advance:
         for repeat in range(plan.repeats):
             states = {name: policy.start(1) for name, policy in plan.arms.items()}
             for number, prompt in enumerate(plan.prompts):
                 for name in rotation(list(plan.arms), repeat, plan.repeats, number):
+                    if finished[name, repeat] == len(plan.prompts):
+                        continue
                     policy = plan.arms[name]
                     before = states[name]
                     call = known.get((name, repeat, number))
@@ -162,7 +170,7 @@ def _run(plan: Plan, done: Sequence[Call], progress: bool) -> Iterator[Call]:
                     )
                     order += 1
                     yield call
-                    advance()
+                    advance(1, "")
 
 
 def _state_after(policy: Policy, state: State, call: Call) -> State | None:
@@ -272,67 +280,7 @@ def _settings_text(policy: Policy) -> dict[str, Any]:
     return {} if settings is None else asdict(settings)
 
 
-def _run_to_disk(plan: Plan, out: Path, meta: dict, resume: bool, force: bool, progress: bool) -> Runs:
-    with _disk_errors(out):
-        done = _prepare(out, meta, resume, force)
-    calls = {call.key: call for call in done}
-    for call in _run(plan, done, progress):
-        with _disk_errors(out):
-            files.write_call(out, call)
-        calls[call.key] = call
-    with _disk_errors(out):
-        files.merge(out)
-    return Runs(meta, tuple(sorted(calls.values(), key=lambda call: call.order)))
-
-
-def _prepare(out: Path, meta: dict, resume: bool, force: bool) -> tuple[Call, ...]:
-    """Make ``out`` ready for writing; returns the calls that are there already."""
-    if resume and force:
-        raise ValueError("resume goes on with the runs and force starts them again: give one of them")
-    exists = (out / "meta.json").is_file()
-    before = files.read_meta(out) if exists else {}  # refuses a folder of something else: force must not replace that
-    if resume and exists:
-        for name, value in _binding(meta).items():
-            begun = _binding(before).get(name)
-            if begun != value:
-                raise ValueError(f"{out} was begun with {name} {begun!r}, not {value!r}; measure elsewhere")
-        return files.finished(out)
-    if exists and not force:
-        raise ValueError(f"{out} holds measured runs already; --resume goes on with them, --force starts them again")
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"{out} is a file; measured runs are a directory")
-    out.mkdir(parents=True, exist_ok=True)
-    files.clear(out)
-    files.write_meta(out, meta)
-    return ()
-
-
 def _binding(meta: dict) -> dict[str, Any]:
     """What must not change between a run and its resumption; of the machine all but its load."""
     machine = {name: value for name, value in (meta.get("machine") or {}).items() if name != "load"}
-    return {name: meta.get(name) for name in _BINDING} | {"machine": machine}
-
-
-@contextlib.contextmanager
-def _disk_errors(out: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise RuntimeError(
-            f"{out}: cannot write the runs ({error}); finished calls are kept, resume goes on"
-        ) from error
-
-
-@contextlib.contextmanager
-def _progress(total: int, done: int, wanted: bool) -> Iterator[Callable[[], None]]:
-    """A bar on stderr, where that is a terminal; yields a function to call after each call of the generator."""
-    if not wanted or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("measuring"), BarColumn(), MofNCompleteColumn(), TextColumn("calls"), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("measuring", total=total, completed=done)
-        yield functools.partial(bar.advance, task)
+    return {name: meta.get(name) for name in _BINDING} | {f"machine.{name}": value for name, value in machine.items()}

@@ -4,11 +4,13 @@ import contextlib
 import io
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -274,16 +276,22 @@ def contents(path):
     return [pq.read_table(part).to_pylist() for part in sorted(path.glob("part-*.parquet"))]
 
 
-def test_resuming_gives_what_an_uninterrupted_run_gives(tmp_path):
+@pytest.mark.parametrize("which", ["last", "first"])  # of the three parts are lost: the two last, or the two first
+def test_resuming_gives_what_an_uninterrupted_run_gives(tmp_path, which):
     pair = tiny_pair("llama")
     options = dict(max_new_tokens=9, max_overrun=4, batch_size=3)
     whole = collect(pair, PROMPTS, tmp_path / "whole", **options)
     collect(pair, PROMPTS, tmp_path / "cut", **options)
-    (tmp_path / "cut" / "part-00002.parquet").unlink()
-    (tmp_path / "cut" / "part-00001.parquet").unlink()
-    first = (tmp_path / "cut" / "part-00000.parquet").stat().st_mtime_ns
+    kept, *lost = sorted((tmp_path / "cut").glob("part-*.parquet"))
+    for part in lost[: 2 if which == "last" else 1]:
+        part.unlink()
+    if which == "first":
+        kept.unlink()
+        (kept,) = (tmp_path / "cut").glob("part-*.parquet")
+    first = kept.stat().st_mtime_ns
+    assert Trace.load(tmp_path / "cut").prompts == (3 if which == "last" else 2)
     again = collect(pair, PROMPTS, tmp_path / "cut", **options, resume=True)
-    assert (tmp_path / "cut" / "part-00000.parquet").stat().st_mtime_ns == first
+    assert kept.stat().st_mtime_ns == first
     assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
     assert (again.tokens, again.agreement) == (whole.tokens, whole.agreement)
     assert read_meta(tmp_path / "cut")["prompts_planned"] == 8
@@ -336,8 +344,6 @@ def test_a_folder_that_cannot_be_written_is_one_error(tmp_path):
 
 
 def test_a_full_disk_keeps_the_finished_parts(tmp_path, monkeypatch):
-    import oracle.records.trace
-
     written = []
 
     def limited(table, where, **options):
@@ -346,8 +352,8 @@ def test_a_full_disk_keeps_the_finished_parts(tmp_path, monkeypatch):
         written.append(where)
         write(table, where, **options)
 
-    write = oracle.records.trace.pq.write_table
-    monkeypatch.setattr(oracle.records.trace.pq, "write_table", limited)
+    write = pq.write_table
+    monkeypatch.setattr(pq, "write_table", limited)
     pair = tiny_pair("llama")
     with pytest.raises(RuntimeError, match="No space left on device.*finished parts are kept"):
         collect(pair, PROMPTS[:4], tmp_path, max_new_tokens=3, batch_size=1)
@@ -359,26 +365,56 @@ def test_a_full_disk_keeps_the_finished_parts(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_a_killed_run_leaves_a_readable_trace(tmp_path):
-    """Killed as soon as some parts are there, at whatever moment that is."""
+def test_runs_that_are_killed_at_random_moments_lose_nothing(tmp_path):
+    """Killed three times, gone on with: a readable trace after each kill, and in the end that of an undisturbed run."""
+    prompts = [[5, 9, 2 + n % 90] for n in range(48)]
+    options = dict(max_new_tokens=6, max_overrun=3, batch_size=2)
     script = f"""
         import sys; sys.path[:0] = {sys.path!r}
         import torch; torch.set_num_threads(1)
         from builders.pairs import tiny_pair
         from oracle.collect import collect
-        prompts = [[5, 9, 2 + n % 90] for n in range(5000)]
-        collect(tiny_pair("llama"), prompts, {str(tmp_path)!r}, max_new_tokens=3, batch_size=1)
+        collect(tiny_pair("llama"), {prompts!r}, {str(tmp_path / "cut")!r}, resume=True, **{options!r})
     """
-    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)])
-    try:
-        while len(list(tmp_path.glob("part-*.parquet"))) < 3:
-            assert process.poll() is None
-            time.sleep(0.01)
-    finally:
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    trace = Trace.load(tmp_path)
-    assert 3 <= trace.prompts < 5000 == trace.meta["prompts_planned"]
+    moments = random.Random()
+    for _ in range(3):
+        before = parts_of(tmp_path / "cut")
+        with subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)]) as process:
+            try:
+                wanted = before + moments.randint(1, 6)
+                while parts_of(tmp_path / "cut") < wanted and process.poll() is None:
+                    time.sleep(0.001)
+                time.sleep(moments.random() * 0.02)
+            finally:
+                os.kill(process.pid, signal.SIGKILL)
+        trace = Trace.load(tmp_path / "cut")
+        assert trace.prompts == 2 * parts_of(tmp_path / "cut") > 2 * before
+        assert (trace.unfinished or "").startswith(f"{trace.prompts} of 48 prompts: unfinished")
+    pair = tiny_pair("llama")
+    collect(pair, prompts, tmp_path / "cut", resume=True, **options)
+    collect(pair, prompts, tmp_path / "whole", **options)
+    assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
+    assert Trace.load(tmp_path / "cut").unfinished is None
+    assert not [file.name for file in (tmp_path / "cut").iterdir() if file.name.startswith(".")]
+
+
+def parts_of(path):
+    return len(list(path.glob("part-*.parquet")))
+
+
+def test_two_prompts_of_one_id_are_refused(tmp_path):
+    same = [SimpleNamespace(id="a", text=[5, 6]), SimpleNamespace(id="a", text=[7, 8])]
+    with pytest.raises(ValueError, match="prompt id 'a' is given 2 times"):
+        collect(tiny_pair("llama"), same, tmp_path / "t", max_new_tokens=2)
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("empty", ["", "."])
+def test_an_empty_path_is_no_place(tmp_path, monkeypatch, empty):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="the working directory itself; name a folder"):
+        collect(tiny_pair("llama"), PROMPTS[:1], empty, max_new_tokens=2)
+    assert not list(tmp_path.iterdir())
 
 
 # --- arguments, meta, summary -----------------------------------------------------------------------------------------

@@ -1,4 +1,6 @@
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -66,6 +68,13 @@ def test_plain_decoding_may_have_its_own_price():
         {"draft": 0.1, "verify": ((1, 1.0), (1, 2.0))},
         {"draft": 0.1, "verify": ((1, 2.0), (2, 1.0))},
         {"draft": 0.1, "verify": ((1, 0.0),)},
+        {"draft": True},
+        {"draft": [0.1]},
+        {"draft": 0.1, "verify": ((1.9, 1.0),)},
+        {"draft": 0.1, "verify": ((1, True),)},
+        {"draft": 0.1, "verify": 5},
+        {"draft": 0.1, "plain": 0.0},
+        {"draft": 10**400},
     ],
 )
 def test_impossible_prices_are_refused(fields):
@@ -89,13 +98,56 @@ def test_saved_and_loaded_is_the_same(tmp_path):
         (json.dumps({"schema": 7}), "schema 7"),
         (json.dumps({"schema": 1, "draft": 0.1, "speed": 3}), "unknown field 'speed'"),
         (json.dumps({"schema": 1}), "draft"),
-        (json.dumps([1]), "schema None"),
+        (json.dumps([1]), r"it holds \[1\]; an object of named values"),
+        (json.dumps({"schema": True, "draft": 0.1}), "schema True"),
+        (json.dumps({"schema": 1, "draft": True}), "draft is True; it must be a finite number"),
+        (json.dumps({"schema": 1, "draft": [0.1]}), r"draft is \[0.1\]; it must be a finite number"),
+        (json.dumps({"schema": 1, "draft": "1"}), "draft is '1'; it must be a finite number"),
+        (json.dumps({"schema": 1, "draft": 10**400}), "draft is an integer of 1329 bits"),
+        (json.dumps({"schema": 1, "draft": 2e9}), "at most 1e"),
+        (
+            json.dumps({"schema": 1, "draft": 0.1, "verify": [[1.9, 1.0]]}),
+            "verify.0.0 is 1.9; it must be a whole number",
+        ),
+        (json.dumps({"schema": 1, "draft": 0.1, "verify": [[1, 1.0], [2**31, 2.0]]}), "verify.1.0 is 2147483648"),
+        (json.dumps({"schema": 1, "draft": 0.1, "verify": [1, 2]}), "verify.0 is 1; it must be a list"),
+        (json.dumps({"schema": 1, "draft": 0.1, "plain": 0}), "plain is 0; it must be above 0"),
+        (json.dumps({"schema": 1, "draft": 0.1, "unit": 3}), "unit is 3; it must be text"),
+        (json.dumps({"schema": 1, "draft": 0.1, "machine": []}), "machine is "),
+        (json.dumps({"schema": 1, "draft": 0.1, "measured_range": {"tokens": [7]}}), "measured_range.tokens is"),
+        (json.dumps({"schema": 1, "draft": 0.1, "measured_range": {"tokens": [7, 1]}}), "lower end must come first"),
+        ('{"schema": 1, "draft": NaN}', "NaN is not a finite number"),
+        ('{"schema": 1, "draft": 1e999}', "1e999 is not a finite number"),
+        ('{"schema": 1, "draft": 0.1, "draft": 0.2}', "'draft' is given twice"),
+        ('{"schema": 1, "draft": 0.1, "machine": ' + 5000 * "[" + 5000 * "]" + "}", "nested deeper than 100"),
+        ('{"schema": 1, "draft": "' + "x" * 10**6 + '"}', "draft is 'xxx"),
     ],
 )
 def test_a_foreign_file_is_refused_by_name(tmp_path, content, message):
     (tmp_path / "cost.json").write_text(content)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as caught:
         CostModel.load(tmp_path / "cost.json")
+    assert str(tmp_path / "cost.json") in str(caught.value)
+    assert len(str(caught.value).replace(str(tmp_path), "")) < 400
+
+
+def test_a_mark_at_the_start_of_the_file_is_read_over(tmp_path):
+    (tmp_path / "cost.json").write_text('{"schema": 1, "draft": 0.5}', encoding="utf-8-sig")
+    assert CostModel.load(tmp_path / "cost.json").draft == 0.5
+
+
+def test_numbers_of_numpy_are_numbers():
+    cost = CostModel(draft=np.float32(0.5), verify=[[np.int64(1), np.float64(1)], (3, 2)])
+    assert cost == CostModel(draft=0.5, verify=((1, 1.0), (3, 2.0))) and type(cost.draft) is float
+
+
+def test_a_full_disk_leaves_the_old_cost_model_and_names_it(tmp_path, monkeypatch):
+    file = tmp_path / "cost.json"
+    CostModel(draft=0.25).save(file)
+    monkeypatch.setattr(Path, "write_text", lambda *_, **__: os.write(os.open("/dev/full", os.O_WRONLY), b"x"))
+    with pytest.raises(OSError, match="No space left on device.*cost.json"):
+        CostModel(draft=0.5).save(file)
+    assert CostModel.load(file).draft == 0.25 and list(tmp_path.iterdir()) == [file]
 
 
 def test_leaving_the_measured_range_is_said():

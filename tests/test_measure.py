@@ -3,6 +3,7 @@ import importlib
 import json
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 from builders.pairs import tiny_pair
@@ -154,7 +155,7 @@ def test_a_folder_is_never_overwritten_or_mixed(tmp_path):
     run(pair, out=tmp_path, repeats=1)
     with pytest.raises(ValueError, match="holds measured runs already"):
         run(pair, out=tmp_path, repeats=1)
-    with pytest.raises(ValueError, match="was begun with repeats 1, not 2"):
+    with pytest.raises(ValueError, match="was begun with repeats 1, this run has 2"):
         run(pair, out=tmp_path, resume=True)
     with pytest.raises(ValueError, match="was begun with prompts_sha256"):
         run(pair, out=tmp_path, repeats=1, resume=True, prompts=PROMPTS[1:])
@@ -164,11 +165,44 @@ def test_a_folder_is_never_overwritten_or_mixed(tmp_path):
     assert Runs.load(tmp_path).policies == ["none", "dynamic"]
 
 
+def test_a_foreign_file_is_neither_removed_nor_read(tmp_path):
+    (tmp_path / "calls.parquet").write_bytes(b"somebody's")
+    for options in ({}, {"force": True}, {"resume": True}):
+        with pytest.raises(ValueError, match=r"holds 'calls.parquet' but no meta.json"):
+            run(tiny_pair(), out=tmp_path, **options)
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("calls.parquet", b"somebody's")]
+
+
+def test_a_full_disk_keeps_the_finished_calls(tmp_path, monkeypatch):
+    write, written = pq.write_table, []
+
+    def limited(table, where, **options):
+        if len(written) == 4:
+            raise OSError(28, "No space left on device")
+        written.append(where)
+        write(table, where, **options)
+
+    monkeypatch.setattr(pq, "write_table", limited)
+    with pytest.raises(RuntimeError, match="call-000004-.*No space left on device.*`oracle measure .* --resume`"):
+        run(tiny_pair(), out=tmp_path)
+    monkeypatch.undo()
+    assert Runs.load(tmp_path).unfinished.startswith("4 of 12 calls: unfinished")
+    assert facts(run(tiny_pair(), out=tmp_path, resume=True)) == facts(run(tiny_pair()))
+
+
+def test_a_finished_run_is_not_run_again(tmp_path, monkeypatch):
+    whole = facts(run(tiny_pair(), out=tmp_path))
+    before = (tmp_path / "calls.parquet").stat().st_mtime_ns
+    monkeypatch.setattr(module, "_observe", None)
+    assert facts(run(tiny_pair(), out=tmp_path, resume=True)) == whole
+    assert (tmp_path / "calls.parquet").stat().st_mtime_ns == before
+
+
 def test_runs_do_not_go_on_with_other_threads(tmp_path, monkeypatch):
     pair = tiny_pair()
     run(pair, out=tmp_path, repeats=1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 77)
-    with pytest.raises(ValueError, match="was begun with machine .*'threads': 1,.* not .*'threads': 77"):
+    with pytest.raises(ValueError, match="was begun with machine.threads 1, this run has 77"):
         run(pair, out=tmp_path, repeats=1, resume=True)
 
 

@@ -54,6 +54,7 @@ def calibrate(
     from analysis.measured.calibrate import FIT, check_policies
     from analysis.measured.calibrate import calibrate as fit_cost
 
+    _may_write(out, resume, force)
     if runs:
         measured = [opt.load_runs(path) for path in runs]
     else:
@@ -75,8 +76,24 @@ def calibrate(
     opt.note(f"Next: oracle simulate TRACE --cost {out}")
 
 
+def _may_write(out: Path, resume: bool, force: bool) -> None:
+    """Refuse what must not be replaced, before anything is measured.  Raises ValueError, or OSError."""
+    from analysis.cost import CostModel
+    from oracle.records.whole import writable
+
+    writable(out)
+    if force or not out.is_file():
+        return
+    try:
+        CostModel.load(out)
+    except ValueError:
+        raise ValueError(f"{out} is there and is no cost model; --force replaces it, or name another file") from None
+    if not resume:
+        raise ValueError(f"{out} is a cost model already; --force replaces it, --resume goes on with its runs")
+
+
 def show_calibration(calibration: Calibration, out: Path) -> None:
-    """The prices, the range that they were measured in, and how well they fit."""
+    """The prices, the range that they were measured in, and how well they fit; ``out`` is the title."""
     from analysis.measured.disturbances import LIMIT
 
     cost = calibration.cost

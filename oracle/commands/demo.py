@@ -19,8 +19,12 @@ def register(app: typer.Typer) -> None:
 def demo(
     out: Annotated[Path, typer.Argument(help="Folder for the traces and the picture.")] = Path("oracle-demo"),
     limit: Annotated[int, typer.Option(help="Prompts of each of the two demo sets.")] = 40,
+    force: opt.Force = False,
 ) -> None:
-    """Collect with the embedded pair, simulate, plot: the whole path in under two minutes."""
+    """Collect with the embedded pair, simulate, plot: the whole path in under two minutes.
+
+    Traces of the same demo are gone on with; others are replaced with --force only.
+    """
     import oracle
     from analysis.plots.panels import panel, save
     from analysis.replay.simulate import USUAL, simulate
@@ -28,14 +32,16 @@ def demo(
     pair = opt.load_pair("demo", None, None, "auto", None, None)
     prices = opt.load_cost(None, None)
     traces = {}
+    picture = out / "histogram.png"
+    if picture.exists() and not force and not (out / "demo-code" / "meta.json").is_file():
+        raise ValueError(f"{picture} is there and not the demo's; --force replaces it, or name another folder")
     for name in ("demo-code", "demo-text"):
         prompts = oracle.load_prompts(name, limit=limit)
         opt.note(f"Collecting {len(prompts)} prompts of {name} ...")
-        summary = oracle.collect(pair, prompts, out / name, force=True, progress=True)
+        summary = oracle.collect(pair, prompts, out / name, resume=not force, force=force, progress=True)
         show_summary(summary, out / name)
         traces[name] = oracle.Trace.load(out / name)
         show_results([simulate(traces[name], text, prices) for text in USUAL], opt.describe(traces[name]))
-    picture = out / "histogram.png"
     save(panel(traces, "histogram"), picture)
     typer.echo(f"Picture: {picture}")
     typer.echo(

@@ -117,7 +117,9 @@ def load_trace(path: Path | None) -> Trace:
     from oracle.shipped import data_path
 
     if path is not None:
-        return Trace.load(path)
+        trace = Trace.load(path)
+        _say_unfinished(path, trace)
+        return trace
     trace = Trace.load(data_path("sample"))
     note(f"No trace given: using the shipped sample ({describe(trace)}).")
     return trace
@@ -135,9 +137,17 @@ def load_traces(paths: list[Path] | None) -> dict[str, Trace]:
 
 
 def load_runs(path: Path) -> Runs:
+    """Measured runs."""
     from oracle.records.runs import Runs
 
-    return Runs.load(path)
+    runs = Runs.load(path)
+    _say_unfinished(path, runs)
+    return runs
+
+
+def _say_unfinished(path: Path, found: Trace | Runs) -> None:
+    if found.unfinished:
+        note(f"Note: {path}: {found.unfinished}.")
 
 
 def describe(trace: Trace) -> str:

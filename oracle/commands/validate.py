@@ -43,9 +43,14 @@ def validate(
             "--cost", help="Cost model; default: for each of the runs one fitted on its own constant policies."
         ),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder for traces, runs and cost where a pair is given.")] = Path(
-        "runs/validation"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Folder for traces, runs and cost models; default: runs/validation where a pair is given; with --runs "
+            "nothing is written without it.",
+        ),
+    ] = None,
     pair: opt.PairName = None,
     target: opt.Target = None,
     draft: opt.Draft = None,
@@ -86,6 +91,7 @@ def validate(
                 f"{len(runs or ())} --runs and {len(trace or ())} --trace: give one trace for each of the runs"
             )
         pairs = list(zip(trace, runs, strict=True))
+        files = _cost_files(out, len(pairs), force) if out is not None and cost is None else []
     else:
         chosen = _to_validate(policy or DEFAULT_VALIDATED)
         sets = [
@@ -100,17 +106,28 @@ def validate(
             "force": force,
             "progress": progress,
         }
+        out = out or Path("runs/validation")
         pairs = [_collect_and_measure(loaded, prompts, chosen, repeats, max_overrun, out, settings) for prompts in sets]
+        files = [folder / "cost.json" for _, folder in pairs]
     validation, fitted = _validate(pairs, cost, policy, Budget(counts=counts, median=median, worst=worst))
-    for (_, folder), calibration in zip(pairs, fitted, strict=False):
-        file = folder / "cost.json"
-        calibration.cost.save(file)
+    for number, ((_, folder), calibration) in enumerate(zip(pairs, fitted, strict=False)):
+        if files:
+            calibration.cost.save(files[number])
         if not as_json:
-            show_calibration(calibration, file)
+            show_calibration(calibration, files[number] if files else folder)
     _draw(validation, plot)
     show_validation(validation, as_json)
     if not validation.passed:
         raise typer.Exit(1)
+
+
+def _cost_files(out: Path, runs: int, force: bool) -> list[Path]:
+    """Where the cost models of stored runs go.  Raises ValueError where one is there and may not be replaced."""
+    files = [out / ("cost.json" if runs == 1 else f"cost-{number + 1}.json") for number in range(runs)]
+    for file in files:
+        if file.exists() and not force:
+            raise ValueError(f"{file} is there; --force replaces it, or name another --out")
+    return files
 
 
 def _to_validate(policies: Sequence[str]) -> list[str]:
@@ -159,13 +176,12 @@ def _validate(
     from analysis.measured.calibrate import calibrate as fit_cost
     from analysis.validation.validate import combine
     from analysis.validation.validate import validate as compare
-    from oracle.records.trace import Trace
 
     runs = [opt.load_runs(path) for _, path in pairs]
     fitted = [fit_cost(one) for one in runs] if cost is None else []
     prices = [each.cost for each in fitted] or [CostModel.load(cost)] * len(runs)
     found = [
-        compare(Trace.load(trace), one, price, policies=policy, budget=budget)
+        compare(opt.load_trace(trace), one, price, policies=policy, budget=budget)
         for (trace, _), one, price in zip(pairs, runs, prices, strict=True)
     ]
     return combine(found), fitted

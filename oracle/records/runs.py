@@ -1,13 +1,14 @@
 """Measured runs: one row a call of the generator, with its iterations, on disk and in memory.
 
 On disk a run is a directory with ``meta.json`` and Parquet files, one row a call, the iterations as list columns.
-Each call is written when it ends, to a file of its own; ``merge`` puts finished files together.  A killed run
+Each call is written when it ends, to a file of its own; when all have ended they are put together.  A killed run
 leaves whole calls.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -15,14 +16,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from oracle.records.folder import Kind, write_whole
+from oracle.records.folder import Kind
+from oracle.records.meta import RunsMeta
+from oracle.records.parts import Part, Unreadable, read_table, write_part
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FOLDER = Kind(key="runs_schema", version=1, name="folder of measured runs", command="oracle measure")
+FOLDER = Kind(
+    key="runs_schema",
+    version=1,
+    name="folder of measured runs",
+    holds="measured runs",
+    command="oracle measure",
+    meta=RunsMeta,
+    prefix="call",
+    digits=6,
+    unit="order",
+    units="calls",
+    marks=frozenset({"prompt", "policy", "repeat", "order", "drafted", "verify_seconds"}),
+    merged="calls.parquet",
+)
 ITERATION_COLUMNS: dict[str, type] = {
     "position": np.int64,  # tokens of the text before the iteration
     "drafted": np.int64,
@@ -102,15 +117,16 @@ class Runs:
 
     meta: dict
     calls: tuple[Call, ...]
+    unfinished: str | None = None  # what to say of runs that have not ended: what is missing, and how to go on
 
     @staticmethod
     def load(path: str | Path) -> Runs:
         """Read a directory of runs.  Raises ValueError that names what is wrong with it."""
         meta = read_meta(path)
-        calls = {call.key: call for file in _files(path) for call in _read(file)}
+        calls = read_calls(FOLDER.parts(path, meta))
         if not calls:
-            raise ValueError(f"{path}: no finished call yet; `oracle measure {path} --resume` goes on")
-        return Runs(meta, tuple(sorted(calls.values(), key=lambda call: call.order)))
+            raise ValueError(f"{path}: no finished call yet; {FOLDER.resume_line(path)} goes on")
+        return Runs(meta, calls, FOLDER.unfinished(path, len(calls), planned_calls(meta)))
 
     @functools.cached_property
     def policies(self) -> list[str]:
@@ -163,56 +179,45 @@ def write_meta(path: str | Path, meta: dict) -> None:
 
 
 def write_call(path: str | Path, call: Call) -> None:
-    """Add one finished call."""
-    _write(Path(path) / f"call-{call.order:06d}.parquet", [call])
+    """Add one finished call.  It belongs to the run that ``meta.json`` names, where that names one."""
+    run_id = read_meta(path).get("run_id")
+    write_part(Path(path) / FOLDER.part_name(call.order, run_id), to_table([call]), FOLDER.unit, run_id)
 
 
-def merge(path: str | Path) -> None:
-    """Put all finished calls into one file.  Killed in between, it leaves calls twice; a reader takes one."""
-    files = _files(path)
-    calls = {call.key: call for file in files for call in _read(file)}
-    _write(Path(path) / "calls.parquet", list(calls.values()))
-    for file in files:
-        if file.name != "calls.parquet":
-            file.unlink()
+def read_calls(parts: Iterable[Part]) -> tuple[Call, ...]:
+    """The calls of finished parts, in the order in which they ran."""
+    return latest(call for part in parts for call in _read(part))
 
 
-def clear(path: str | Path) -> None:
-    """Remove all calls."""
-    for file in _files(path):
-        file.unlink()
+def latest(calls: Iterable[Call]) -> tuple[Call, ...]:
+    """The calls in order; of one that its run made twice the later.
+
+    A policy that learns starts an unfinished repeat again: what it has learned is not in the record.
+    """
+    found = {call.key: call for call in sorted(calls, key=lambda call: call.order)}
+    return tuple(sorted(found.values(), key=lambda call: call.order))
 
 
-def finished(path: str | Path) -> tuple[Call, ...]:
-    """The calls written so far, in order; none is not an error."""
-    calls = {call.key: call for file in _files(path) for call in _read(file)}
-    return tuple(sorted(calls.values(), key=lambda call: call.order))
+def planned_calls(meta: dict) -> int | None:
+    """How many calls the run makes in all; None where its meta does not say."""
+    sizes = (meta.get("prompts_planned"), meta.get("repeats"), len(meta.get("policies") or ()))
+    return math.prod(size for size in sizes if size) if all(sizes) else None
 
 
-def _files(path: str | Path) -> list[Path]:
-    merged = Path(path) / "calls.parquet"
-    return [*([merged] if merged.is_file() else []), *sorted(Path(path).glob("call-*.parquet"))]
-
-
-def _write(file: Path, calls: Iterable[Call]) -> None:
+def to_table(calls: Iterable[Call]) -> pa.Table:
+    """One row a call, in the columns of ``SCHEMA``."""
     rows = [{name: _plain(getattr(call, name)) for name in SCHEMA.names} for call in calls]
-    table = pa.Table.from_pylist(rows, schema=SCHEMA)
-    write_whole(file, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
 def _plain(value):
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-def _read(file: Path) -> list[Call]:
+def _read(part: Part) -> list[Call]:
     kinds = ITERATION_COLUMNS | {"prompt_tokens": np.int32, "tokens": np.int32}
     try:
-        # Read as a file of its own: pyarrow would take the folder's name for a partition.
-        parquet = pq.ParquetFile(file)
-        table = parquet.read(columns=[name for name in SCHEMA.names if name in parquet.schema_arrow.names])
-        if "passes" not in table.column_names:  # written before a policy could drop what it drafted
-            table = table.append_column("passes", table["drafted"])
-        rows = table.select(SCHEMA.names).cast(SCHEMA).to_pylist()
-    except (pa.ArrowException, KeyError, ValueError, OSError) as error:
-        raise ValueError(f"{file}: not readable ({error}); delete it, then `oracle measure --resume`") from None
-    return [Call(**row | {name: np.array(row[name], kind) for name, kind in kinds.items()}) for row in rows]
+        rows = read_table(part, SCHEMA).to_pylist()
+        return [Call(**row | {name: np.array(row[name], kind) for name, kind in kinds.items()}) for row in rows]
+    except (Unreadable, ValueError, TypeError) as error:  # a list that is null, or holds one
+        raise FOLDER.unreadable(part.file, error) from None

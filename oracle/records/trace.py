@@ -7,6 +7,7 @@ Nothing derived is stored: agreement, run lengths and oracle iterations are comp
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,14 +16,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from oracle.records.folder import Kind, write_whole
+from oracle.records.folder import Kind
+from oracle.records.meta import TraceMeta
+from oracle.records.parts import Part, Unreadable, read_column
+from oracle.records.parts import write_part as write_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FOLDER = Kind(key="schema", version=1, name="trace", command="oracle collect")
+FOLDER = Kind(
+    key="schema",
+    version=1,
+    name="trace",
+    holds="a trace",
+    command="oracle collect",
+    meta=TraceMeta,
+    prefix="part",
+    digits=5,
+    unit="id",
+    units="prompts",
+    marks=frozenset({"id", "index", "target_tokens", "draft_tokens", "overrun_position"}),
+)
 SIGNALS = ("confidence", "entropy", "margin")  # of the draft's next-token distribution, float32
 _TOKENS = pa.list_(pa.int32())
 _FLOATS = pa.list_(pa.float32())
@@ -106,20 +121,31 @@ class Trace:
     margin: np.ndarray  # float32 [N]
     target_margin: np.ndarray  # float32 [N]
     overruns: Overruns
+    unfinished: str | None = None  # what to say of a run that has not ended: what is missing, and how to go on
 
     @staticmethod
     def load(path: str | Path) -> Trace:
-        """Read a trace directory.  Raises ValueError that names what is wrong with it."""
+        """Read a trace directory.  Raises ValueError that names what is wrong with it.
+
+        A run that was interrupted is no error: its trace holds what was finished, and ``unfinished`` says so.
+        """
         meta = read_meta(path)
-        parts = part_files(path)
+        parts = FOLDER.parts(path, meta)
         if not parts:
-            raise ValueError(f"{path}: the trace holds no finished part yet; run `oracle collect {path} --resume`")
-        return _from_columns(lambda name: _read_column(parts, name), meta, str(path))
+            raise ValueError(f"{path}: the trace holds no finished part yet; run {FOLDER.resume_line(path)}")
+        order = _order(_read_column(parts, "index").to_numpy())
+        unfinished = FOLDER.unfinished(path, sum(len(part.units) for part in parts), meta.get("prompts_planned"))
+
+        def column(name: str) -> pa.ChunkedArray:
+            found = _read_column(parts, name)
+            return found if order is None else found.take(order)
+
+        return dataclasses.replace(_from_columns(column, meta, str(path)), unfinished=unfinished)
 
     @staticmethod
     def from_records(records: Sequence[Record], meta: dict) -> Trace:
         """A trace in memory, as if it had been written and loaded."""
-        return _from_columns(_to_table(records).column, meta, "records")
+        return _from_columns(to_table(records).column, meta, "records")
 
     @property
     def dataset(self) -> str:
@@ -140,7 +166,7 @@ class Trace:
 
     @property
     def max_overrun(self) -> int:
-        return int(self.meta["max_overrun"])
+        return int(self.meta.get("max_overrun", 0))
 
     @functools.cached_property
     def prompt_of(self) -> np.ndarray:
@@ -280,22 +306,22 @@ def write_meta(path: str | Path, meta: dict) -> None:
 
 
 def part_files(path: str | Path) -> list[Path]:
-    """The finished parts in order.  Raises ValueError when one in the middle is missing."""
-    parts = sorted(Path(path).glob("part-?????.parquet"))
-    for number, part in enumerate(parts):
-        if part.name != f"part-{number:05d}.parquet":
-            raise ValueError(f"{path}: part-{number:05d}.parquet is missing but later parts are there; collect again")
-    return parts
+    """The finished parts in order.  Raises ValueError for one that does not belong to the trace."""
+    return [part.file for part in FOLDER.parts(path, read_meta(path))]
 
 
 def write_part(path: str | Path, number: int, records: Sequence[Record]) -> None:
-    """Write one part (``number`` from 0) to a temporary name and rename it: a killed run leaves only whole parts."""
-    target = Path(path) / f"part-{number:05d}.parquet"
-    table = _to_table(records)
-    write_whole(target, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
+    """Write one part (``number`` from 0) whole: a killed run leaves only whole parts.
+
+    It belongs to the run that ``meta.json`` names, where that names one.
+    """
+    run_id = read_meta(path).get("run_id")
+    write_table(Path(path) / FOLDER.part_name(number, run_id), to_table(records), FOLDER.unit, run_id)
 
 
-def _to_table(records: Sequence[Record]) -> pa.Table:
+def to_table(records: Sequence[Record]) -> pa.Table:
+    """One row a record, in the columns of ``SCHEMA``."""
+
     def cell(value):
         if isinstance(value, np.ndarray):
             return value.tolist()
@@ -305,19 +331,27 @@ def _to_table(records: Sequence[Record]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
-def _read_column(parts: Sequence[Path], name: str) -> pa.ChunkedArray:
+def _read_column(parts: Sequence[Part], name: str) -> pa.ChunkedArray:
     """One column of all parts.  Column by column, so that loading never holds the whole trace twice."""
     kind = SCHEMA.field(name).type
     chunks = []
     for part in parts:
         try:
             # Columns that a later version added are left aside: optional columns are how the trace grows.
-            # Read as a file of its own: pyarrow would take a folder called a=b for a partition.
-            chunks.extend(pq.ParquetFile(part).read(columns=[name]).column(name).cast(kind).chunks)
-        except (pa.ArrowException, KeyError, ValueError, OSError) as error:
-            advice = "delete it and the parts after it, then `oracle collect --resume`"
-            raise ValueError(f"{part}: not a readable part of a trace ({error}); {advice}") from None
+            chunks.extend(read_column(part, name, kind).chunks)
+        except Unreadable as error:
+            raise FOLDER.unreadable(part.file, error) from None
     return pa.chunked_array(chunks, type=kind)
+
+
+def _order(index: np.ndarray) -> np.ndarray | None:
+    """How to put rows into the order of the data set; None where they are in it, or where the numbers do not say it.
+
+    Parts are written in any order.  A trace that was put together from several has numbers twice, and keeps its order.
+    """
+    if np.all(np.diff(index) >= 0) or len(np.unique(index)) < len(index):
+        return None
+    return np.argsort(index)
 
 
 def _from_columns(column: Callable[[str], pa.ChunkedArray], meta: dict, name: str) -> Trace:
