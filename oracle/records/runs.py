@@ -11,52 +11,23 @@ import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
+from oracle.records import columns, parquet
+from oracle.records.consistency import check_runs
 from oracle.records.folder import Kind, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FOLDER = Kind(key="runs_schema", version=1, name="folder of measured runs", command="oracle measure")
-ITERATION_COLUMNS: dict[str, type] = {
-    "position": np.int64,  # tokens of the text before the iteration
-    "drafted": np.int64,
-    "accepted": np.int64,
-    "budget": np.int64,  # most tokens that the policy asked for, before the remaining length clips it
-    "threshold": np.float64,  # confidence threshold in force; 0 is off, nan in the own loop (a policy object decides)
-    "draft_seconds": np.float64,  # the drafting phase
-    "verify_seconds": np.float64,  # target pass, choice of tokens and rollback; all of a step without a draft
-    "forward_seconds": np.float64,  # the target's forward pass alone
-    "rest_seconds": np.float64,  # before the drafting phase, back to the last iteration; the call's start and end too
-}
-_TYPES = {np.int64: pa.int32(), np.float64: pa.float64()}
-SCHEMA = pa.schema(
-    [
-        ("prompt", pa.int32()),
-        ("id", pa.string()),
-        ("policy", pa.string()),
-        ("repeat", pa.int32()),
-        ("order", pa.int32()),
-        ("generator", pa.string()),
-        ("max_new_tokens", pa.int32()),
-        ("prompt_tokens", pa.list_(pa.int32())),
-        ("tokens", pa.list_(pa.int32())),
-        ("total_seconds", pa.float64()),
-        ("prefill_seconds", pa.float64()),
-        ("equal", pa.bool_()),
-        ("first_difference", pa.int32()),
-        ("difference_margin", pa.float64()),
-        *((name, pa.list_(_TYPES[kind])) for name, kind in ITERATION_COLUMNS.items()),
-    ]
-)
+ITERATION_COLUMNS = {column.name: column.dtype for column in columns.RUNS if column.axis == "iteration"}
+SCHEMA = columns.schema(columns.RUNS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Call:
     """One call of the generator on one prompt; its iterations are arrays [I] (``ITERATION_COLUMNS``)."""
 
@@ -84,6 +55,9 @@ class Call:
     forward_seconds: np.ndarray
     rest_seconds: np.ndarray
 
+    def __repr__(self) -> str:
+        return f"<Call {self.policy}, repeat {self.repeat}, prompt {self.id!r}: {len(self.tokens)} tokens>"
+
     @property
     def key(self) -> tuple[str, int, int]:
         return (self.policy, self.repeat, self.prompt)
@@ -94,7 +68,7 @@ class Call:
         return self.draft_seconds + self.verify_seconds + self.rest_seconds
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Runs:
     """Measured calls in the order in which they ran, and where and how they were measured."""
 
@@ -109,6 +83,12 @@ class Runs:
         if not calls:
             raise ValueError(f"{path}: no finished call yet; `oracle measure {path} --resume` goes on")
         return Runs(meta, tuple(sorted(calls.values(), key=lambda call: call.order)))
+
+    def __repr__(self) -> str:
+        models = " + ".join(str((self.meta.get(role) or {}).get("model", "?")) for role in ("target", "draft"))
+        prompts, tokens = len({call.prompt for call in self.calls}), sum(len(call.tokens) for call in self.calls)
+        data = (self.meta.get("prompts") or {}).get("dataset") or "prompts"
+        return f"<Runs {models}, {data}: {prompts:,} prompts, {len(self.calls):,} calls, {tokens:,} tokens>"
 
     @functools.cached_property
     def policies(self) -> list[str]:
@@ -193,20 +173,22 @@ def _files(path: str | Path) -> list[Path]:
 
 
 def _write(file: Path, calls: Iterable[Call]) -> None:
-    rows = [{name: _plain(getattr(call, name)) for name in SCHEMA.names} for call in calls]
-    table = pa.Table.from_pylist(rows, schema=SCHEMA)
-    write_whole(file, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
-
-
-def _plain(value):
-    return value.tolist() if isinstance(value, np.ndarray) else value
+    rows = list(calls)
+    write_whole(file, lambda temporary: parquet.write(temporary, rows, columns.RUNS))
 
 
 def _read(file: Path) -> list[Call]:
-    kinds = ITERATION_COLUMNS | {"prompt_tokens": np.int32, "tokens": np.int32}
+    advice = "delete it, then `oracle measure --resume`"
     try:
-        # Read as a file of its own: pyarrow would take the folder's name for a partition.
-        rows = pq.ParquetFile(file).read(columns=SCHEMA.names).cast(SCHEMA).to_pylist()
-    except (pa.ArrowException, KeyError, ValueError, OSError) as error:
-        raise ValueError(f"{file}: not readable ({error}); delete it, then `oracle measure --resume`") from None
-    return [Call(**row | {name: np.array(row[name], kind) for name, kind in kinds.items()}) for row in rows]
+        found = parquet.read(file, columns.RUNS)
+        check_runs(found)
+    except parquet.Refused as error:
+        raise ValueError(f"{file}: damaged runs: {error}; {advice}") from None
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{file}: not readable ({error}); {advice}") from None
+    return [Call(**{name: _plain(flat.row(row)) for name, flat in found.items()}) for row in range(len(found["id"]))]
+
+
+def _plain(value: Any) -> Any:
+    """A numpy scalar as Python's own."""
+    return value.item() if isinstance(value, np.generic) else value
