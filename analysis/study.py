@@ -20,7 +20,7 @@ from analysis.replay.sweep import Sweep, sweep
 from analysis.report.prompt_view import Decode
 from analysis.verdict import Gap, Verdict, verdict
 from oracle.policies.rules import parse
-from oracle.records.trace import Trace, oracle_positions
+from oracle.records.trace import Trace
 
 if TYPE_CHECKING:
     from oracle.records.runs import Runs
@@ -78,8 +78,8 @@ def study(source: Source, name: str, policies: Sequence[str]) -> Study:
     trace, cost = source.trace, source.cost or ASSUMED
     policies, measured = with_measured(policies, source.runs)
     results, left_out = replay_all(trace, policies, cost)
-    at = oracle_positions(trace)
-    counts = Counts.from_samples(trace.accepted_run[at], trace.censored[at])
+    outcomes = trace.outcomes
+    counts = Counts.from_samples(outcomes.accepted[outcomes.starts], outcomes.censored[outcomes.starts])
     fits = tuple(fit_all(counts))
     # Each test refits its family hundreds of times: the i.i.d. model and the winner are the ones that matter here.
     tested = [each for each in fits if each.family == "geometric" or each is best(fits)]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from oracle.models.pairs import Pair, check_pair, describe
 from oracle.prompts.encode import Encoded, digest, encode
-from oracle.records.trace import Trace, oracle_positions, part_files, read_meta, write_meta, write_part
+from oracle.records.trace import Trace, part_files, read_meta, write_meta, write_part
 
 if TYPE_CHECKING:
     from oracle.prompts.sets import PromptSet
@@ -52,7 +52,7 @@ class Summary:
 
     prompts: int
     tokens: int
-    agreement: float  # share of positions where the draft's choice is the target's token
+    agreement: float  # share of positions where the first token drafted is the target's
     accepted_mean: float  # oracle SL over the oracle's iterations: tokens accepted
     accepted_sd: float
     detect_mean: float  # the same with the draft pass that disagrees counted too: accepted + 1
@@ -115,17 +115,17 @@ def collect(
 
 def summarize(trace: Trace) -> Summary:
     """The numbers of a trace; standard deviations are divided by n."""
-    at = oracle_positions(trace)
-    accepted = trace.accepted_run[at]
+    found = trace.outcomes
+    accepted = found.accepted[found.starts]
     return Summary(
         prompts=trace.prompts,
         tokens=trace.tokens,
-        agreement=float(trace.agrees.mean()),
+        agreement=float((found.run > 0).mean()),
         accepted_mean=float(accepted.mean()),
         accepted_sd=float(accepted.std()),
         detect_mean=float(accepted.mean() + 1),
         detect_sd=float(accepted.std()),
-        censored=float(trace.censored[at].mean()),
+        censored=float(found.censored[found.starts].mean()),
         skipped=len(trace.meta.get("skipped", ())),
     )
 

@@ -114,6 +114,8 @@ def simulate(trace: Trace, policy: str | Policy, cost: CostModel | None = None) 
 
 def replay(trace: Trace, policy: Policy) -> tuple[np.ndarray, np.ndarray, int]:
     """The iterations of ``policy``: flat positions int64 [I], drafted int64 [I], and how many are unrecorded."""
+    if trace.overruns is None:
+        trace = trace.without_overruns()
     if policy.reads_signals:
         return _walk_adaptive(trace, policy)
     drafts = natural_drafts(trace, policy)
@@ -137,8 +139,8 @@ def natural_drafts(trace: Trace, policy: Policy) -> Drafts:
     """Where a draft from each position stops by itself: EOS, or the policy's rule on the signals."""
     over = trace.overruns
     state = policy.start()
-    on_text = policy.stop(Signals(trace.confidence, trace.entropy, trace.margin), state)
-    on_overrun = policy.stop(Signals(over.confidence, over.entropy, over.margin), state)
+    on_text = policy.stop(_Recorded(trace, "", policy), state)
+    on_overrun = policy.stop(_Recorded(trace, "overrun_", policy), state)
     stops, stops_over = trace.draft_ends, trace.overrun_ends
     if on_text is not None:
         stops, stops_over = stops | on_text, stops_over | on_overrun
@@ -157,6 +159,20 @@ def natural_drafts(trace: Trace, policy: Policy) -> Drafts:
     recorded = np.where(within, by_itself + 1, trace.run + np.where(missed, 1 + _take(tail, row), 0))
     known = within | (missed & _take(ends_there, row))
     return Drafts(np.where(known, recorded, _UNBOUNDED), recorded, counts_only=on_text is None)
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """The signals of a trace as a policy reads them; one that is lacking is refused when it is read."""
+
+    trace: Trace
+    prefix: str
+    policy: Policy
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        if name not in Signals._fields:
+            raise AttributeError(f"a policy sees {', '.join(Signals._fields)}, not {name}")
+        return self.trace.need(f"{self.prefix}{name}", for_=f"the policy {self.policy!r}")
 
 
 def _take(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -211,6 +227,8 @@ def _walk_outcomes(trace: Trace, policy: Policy, drafts: Drafts) -> tuple[np.nda
 
 
 def _walk_adaptive(trace: Trace, policy: Policy) -> tuple[np.ndarray, np.ndarray, int]:
+    for name in Signals._fields:
+        trace.need(name, for_=f"the policy {policy!r}")
     state = policy.start()
     visited: list[int] = []
     lengths: list[int] = []

@@ -28,7 +28,7 @@ class Sweep:
     """The results of many library policies on one trace, best first."""
 
     results: tuple[SimulationResult, ...]
-    left_out: tuple[str, ...]  # policies that would need more overrun than the trace recorded
+    left_out: tuple[str, ...]  # policies that read what the trace does not hold
 
     @property
     def best(self) -> SimulationResult:
@@ -55,7 +55,7 @@ def sweep(trace: Trace, cost: CostModel, policies: Sequence[str] | None = None) 
         rule = parse(policy)
         try:
             results.append(dataclasses.replace(simulate(trace, rule, cost), policy=policy))
-        except ValueError:  # the only one that a policy once parsed can meet: signals beyond the recorded overrun
+        except ValueError:  # all that a policy once parsed can meet: it reads what the trace does not hold
             left_out.append(policy)
     return Sweep(tuple(sorted(results, key=lambda result: -result.speedup)), tuple(left_out))
 

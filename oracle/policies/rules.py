@@ -81,7 +81,9 @@ class Constant(Policy):
         return self.tokens
 
     def stop(self, signals: Signals, state: Any) -> np.ndarray | None:
-        return below(signals.confidence, self.threshold)
+        return (
+            below(signals.confidence, self.threshold) if self.threshold > 0 else None
+        )  # a counting one reads no signal
 
 
 @dataclass(frozen=True)

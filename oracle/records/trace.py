@@ -8,6 +8,7 @@ are computed from it (``outcomes``), and only there.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -177,7 +178,7 @@ class Trace:
     @property
     def max_overrun(self) -> int:
         """Most tokens recorded after a disagreement; 0 where overruns are lacking."""
-        return int(self.meta.get("max_overrun", 0))
+        return 0 if self.overruns is None else int(self.meta.get("max_overrun", 0))
 
     @property
     def draft_kind(self) -> str:
@@ -328,6 +329,12 @@ class Trace:
         """
         return select_prompts(self, which(self.ids, keep))
 
+    def without_overruns(self) -> Trace:
+        """The trace with nothing recorded after a disagreement, instead of no overruns at all."""
+        position, none = np.flatnonzero(~self.agrees), np.zeros(0, np.float32)
+        over = Overruns(position, np.zeros(len(position) + 1, np.int64), none.astype(np.int32), none, none, none)
+        return dataclasses.replace(self, overruns=over)
+
     def columns(self) -> dict[str, Flat]:
         """The columns as they are written, a row a prompt; what the trace lacks is left out.  Arrays are not copied."""
         found: dict[str, Flat] = {}
@@ -421,11 +428,11 @@ def _checked(meta: dict, name: str) -> dict:
         raise ValueError(f"{name}: eos_token_ids is {_shown(eos)}; it must be a list of whole numbers from 0 on")
     if kind not in KINDS:
         raise ValueError(f"{name}: draft_kind is {_shown(kind)}; legal: {', '.join(KINDS)}")
-    least = {"max_overrun": 0} if kind == "chain" else {"round_limit": 1}
-    for key, low in least.items():
-        value = meta.get(key)
-        if not _is_count(value) or value < low:
-            raise ValueError(f"{name}: {key} is {_shown(value)}; it must be a whole number from {low} on")
+    # A source without overruns need not say how far they go.
+    key, low, usual = ("max_overrun", 0, 0) if kind == "chain" else ("round_limit", 1, None)
+    value = meta.get(key, usual)
+    if not _is_count(value) or value < low:
+        raise ValueError(f"{name}: {key} is {_shown(value)}; it must be a whole number from {low} on")
     return meta
 
 
