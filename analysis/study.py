@@ -22,7 +22,7 @@ from analysis.report.prompt_view import Decode
 from analysis.verdict import Gap, Verdict, verdict
 from oracle.policies import Policy
 from oracle.policies.names import name_of, recorded
-from oracle.records.trace import Trace, oracle_positions
+from oracle.records.trace import Trace
 
 if TYPE_CHECKING:
     from oracle.records.runs import Runs
@@ -81,8 +81,8 @@ def study(source: Source, name: str, policies: Sequence[str | Policy | Callable]
     given = {name_of(policy): policy for policy in policies}
     listed, measured = with_measured(list(given), source.runs)
     results, left_out = replay_all(trace, {policy: given.get(policy, _from_record(policy)) for policy in listed}, cost)
-    at = oracle_positions(trace)
-    counts = Counts.from_samples(trace.accepted_run[at], trace.censored[at])
+    outcomes = trace.outcomes
+    counts = Counts.from_samples(outcomes.accepted[outcomes.starts], outcomes.censored[outcomes.starts])
     fits = tuple(fit_all(counts))
     # Each test refits its family hundreds of times: the i.i.d. model and the winner are the ones that matter here.
     tested = [each for each in fits if each.family == "geometric" or each is best(fits)]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from oracle.models.pairs import Pair, check_pair, describe
 from oracle.progress import bar
 from oracle.prompts.encode import Encoded, digest, encode
-from oracle.records.trace import FOLDER, Trace, oracle_positions, to_table
+from oracle.records.trace import FOLDER, Trace, to_table
 from oracle.records.writing import Writing, writing
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Summary:
 
     prompts: int
     tokens: int
-    agreement: float  # share of positions where the draft's choice is the target's token
+    agreement: float  # share of positions where the first token drafted is the target's
     accepted_mean: float  # oracle SL over the oracle's iterations: tokens accepted
     accepted_sd: float
     detect_mean: float  # the same with the draft pass that disagrees counted too: accepted + 1
@@ -117,17 +117,17 @@ def collect(
 
 def summarize(trace: Trace) -> Summary:
     """The numbers of a trace; standard deviations are divided by n."""
-    at = oracle_positions(trace)
-    accepted = trace.accepted_run[at]
+    found = trace.outcomes
+    accepted = found.accepted[found.starts]
     return Summary(
         prompts=trace.prompts,
         tokens=trace.tokens,
-        agreement=float(trace.agrees.mean()),
+        agreement=float((found.run > 0).mean()),
         accepted_mean=float(accepted.mean()),
         accepted_sd=float(accepted.std()),
         detect_mean=float(accepted.mean() + 1),
         detect_sd=float(accepted.std()),
-        censored=float(trace.censored[at].mean()),
+        censored=float(found.censored[found.starts].mean()),
         skipped=len(trace.meta.get("skipped", ())),
     )
 

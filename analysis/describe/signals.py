@@ -48,11 +48,24 @@ class Reliability:
 
 
 def score(trace: Trace, signal: str) -> np.ndarray:
-    """The score of ``signal`` at every position, float64 [N].  Raises ValueError for an unknown signal."""
+    """The score of ``signal`` at every position, float64 [N].
+
+    Raises ValueError for an unknown signal, or for one that the trace lacks.
+    """
     if signal not in SIGNALS:
         raise ValueError(f"signal must be one of {', '.join(SIGNALS)}, not {signal!r}")
-    values = getattr(trace, signal).astype(np.float64)
+    values = trace.need(signal, for_="judging this signal").astype(np.float64)
     return np.exp(-values) if signal == "entropy" else values
+
+
+def recorded(trace: Trace) -> list[str]:
+    """The signals that the trace has at each position."""
+    return [signal for signal in SIGNALS if getattr(trace, signal) is not None]
+
+
+def accepted_first(trace: Trace) -> np.ndarray:
+    """Whether the first token drafted from each position is the target's, bool [N]."""
+    return trace.outcomes.run > 0
 
 
 def reached(trace: Trace, result) -> np.ndarray:
@@ -73,15 +86,17 @@ def signal_quality(
     trace: Trace,
     at: np.ndarray | None = None,
     positions: str = EVERY,
-    names: Sequence[str] = SIGNALS,
+    names: Sequence[str] | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[SignalQuality]:
-    """Signals judged at the positions ``at`` (bool [N], None = all), which ``positions`` names in the result.
+    """Signals (None: those that the trace has) judged at the positions ``at`` (bool [N], None = all).
 
-    Raises ValueError for an unknown signal, or when no position is left.
+    ``positions`` names these in the result.  Raises ValueError for a signal that is unknown or lacking, or when no
+    position is left.
     """
     keep = _kept(trace, at)
+    names = recorded(trace) if names is None else names
     return [_quality(trace, signal, keep, positions, resamples, seed) for signal in names]
 
 
@@ -90,7 +105,7 @@ def reliability(
 ) -> Reliability:
     """Share of accepted tokens in ``bins`` equal stretches of the score, bands widened by the clustering in prompts."""
     keep = _kept(trace, at)
-    values, outcome = score(trace, signal)[keep], trace.agrees[keep]
+    values, outcome = score(trace, signal)[keep], accepted_first(trace)[keep]
     unit = units(trace.prompts)[trace.prompt_of[keep]]
     shape = (int(unit.max()) + 1, bins)
     column = _bin(values, bins)
@@ -112,7 +127,7 @@ def roc_curve(
     At most about ``points`` thresholds are kept, spread evenly over the positions.  NaN where one outcome never occurs.
     """
     keep = _kept(trace, at)
-    values, outcome = score(trace, signal)[keep], trace.agrees[keep]
+    values, outcome = score(trace, signal)[keep], accepted_first(trace)[keep]
     order = np.argsort(-values, kind="stable")
     values, outcome = values[order], outcome[order]
     last = np.append(np.flatnonzero(np.diff(values)), len(values) - 1)  # last of each group of equal scores
@@ -150,7 +165,7 @@ def _area(values: np.ndarray, ranks: np.ndarray, outcome: np.ndarray, prompt: np
 
 
 def _quality(trace: Trace, signal: str, keep: np.ndarray, positions: str, resamples: int, seed: int) -> SignalQuality:
-    values, outcome, prompt = score(trace, signal)[keep], trace.agrees[keep], trace.prompt_of[keep]
+    values, outcome, prompt = score(trace, signal)[keep], accepted_first(trace)[keep], trace.prompt_of[keep]
     ranks = stats.rankdata(values)
     area = _area(values, ranks, outcome, prompt)
     share = float(outcome.mean())

@@ -17,6 +17,7 @@ from matplotlib.path import Path
 from matplotlib.textpath import text_to_path
 from matplotlib.transforms import Affine2D
 
+from analysis.describe.signals import accepted_first
 from analysis.plots.canvas import axes_or_new, describe
 from analysis.plots.palette import BLUE, INK, VERMILLION
 from oracle.records.trace import Trace
@@ -58,7 +59,8 @@ def plot_heatmap(data: Trace, tokens: Sequence[str], ax: Axes | None = None, *, 
     lines = cells[-1].row + 1
     wide = max(64, *(cell.column + 1 for cell in cells))
     ax = axes_or_new(ax, (0.3 + 0.075 * wide, 0.95 + 0.15 * lines))
-    confidence, agrees = data.confidence[text], data.agrees[text]
+    confidence = data.need("confidence", for_="the heatmap")[text]
+    agrees = accepted_first(data)[text]
     shaded = _shade(ax, cells, confidence, agrees)
     for dark, color in ((True, "white"), (False, INK)):
         written = [cell for cell in cells if (confidence[cell.token] < _DARK) == dark]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 
-from analysis.describe.signals import EVERY, reliability, roc_curve, signal_quality
+from analysis.describe.signals import EVERY, recorded, reliability, roc_curve, signal_quality
 from analysis.plots.canvas import axes_or_new, describe, legend
 from analysis.plots.palette import GREY, OBSERVED, style
 from oracle.records.trace import Trace
@@ -73,6 +73,8 @@ def plot_roc(data: Trace, ax: Axes | None = None, *, at: np.ndarray | None = Non
     ax = axes_or_new(ax, SQUARE)
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=(0, (4, 2)), label="a coin: 0.5")
     count = 0
+    if not recorded(data):
+        data.need("confidence", for_="the ROC curves")
     for quality in signal_quality(data, at, positions, resamples=1):  # the area's interval needs no resampling
         count, area = quality.count, quality.auc
         if np.isnan(area.value):

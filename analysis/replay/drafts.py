@@ -103,8 +103,8 @@ class Book:
         if len(parts) < len(self.parts[name]):
             who = f"policy {reader}" if isinstance(reader, Policy) else reader
             raise NotRecorded(
-                f"{who} reads the {name} of drafted tokens, which this trace does not hold; "
-                f"collect one that does, or do without what reads {name}"
+                f"this trace has no {name}: {who} needs it for every drafted token; "
+                f"collect one that has it, or take a policy that does without {name}"
             )
         if name not in self._joined:
             self._joined[name] = np.concatenate([*parts, np.full(1, np.nan, np.float32)])
@@ -151,6 +151,8 @@ class Book:
 
 
 def _chain(trace: Trace) -> Book:
+    if trace.overruns is None:
+        trace = trace.without_overruns()
     over = trace.overruns
     row = trace.next_overrun
     missed = row >= 0

@@ -23,7 +23,7 @@ class Sweep:
     """The results of many library policies on one trace, best first."""
 
     results: tuple[SimulationResult, ...]
-    left_out: tuple[str, ...]  # policies that would need more overrun than the trace recorded
+    left_out: tuple[str, ...]  # policies that read what the trace does not hold
 
     @property
     def best(self) -> SimulationResult:

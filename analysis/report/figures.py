@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import matplotlib
 from matplotlib.figure import Figure
 
+from analysis.describe.signals import recorded
 from analysis.plots.panels import plot_hazard, plot_histogram, plot_position, plot_survival, plot_variance
 from analysis.plots.policies import Comparison, plot_iterations, plot_simulated_vs_measured
 from analysis.plots.signals import plot_calibration, plot_roc
@@ -69,13 +70,16 @@ def fit_figures(study: Study) -> Markup:
 
 
 def signal_figures(study: Study) -> Markup:
-    """Calibration and ROC curves of the draft's signals."""
+    """Calibration and ROC curves of the draft's signals, or a sentence where the trace lacks them."""
+    found = recorded(study.trace)
+    if not found:
+        return tag("p", f"{study.name} holds no signals of the draft: nothing to show here.", class_="note")
     return _grid(
         [
             _picture(
-                plot_calibration(study.trace),
-                f"Share of tokens of {study.name} accepted by the draft's confidence.",
-                "Share of tokens accepted by confidence. On the diagonal confidence is the probability of acceptance.",
+                plot_calibration(study.trace, signal=found[0]),
+                f"Share of tokens of {study.name} accepted by the draft's {found[0]}.",
+                f"Share of tokens accepted by {found[0]}. On the diagonal {found[0]} is the probability of acceptance.",
             ),
             _picture(
                 plot_roc(study.trace),

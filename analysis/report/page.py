@@ -88,7 +88,7 @@ def _distributions(each: Study) -> Markup:
 
 
 def _signals(studies: Sequence[Study]) -> Markup:
-    return join([per_trace(studies, figures.signal_figures), signals(studies)])
+    return join(filter(None, [per_trace(studies, figures.signal_figures), signals(studies)]))
 
 
 def _subtitle(studies: Sequence[Study]) -> str:

@@ -192,6 +192,6 @@ def settings(study: Study) -> Markup:
         )
         parts.append(tag("p", words, class_="note"))
     if study.sweep.left_out:
-        words = f"Not tried, because the trace recorded too little overrun for them: {', '.join(study.sweep.left_out)}."
+        words = f"Not tried, because the trace recorded too little for them: {', '.join(study.sweep.left_out)}."
         parts.append(tag("p", words, class_="note"))
     return join(parts)

@@ -57,7 +57,7 @@ def view_prompts(
 ) -> list[dict]:
     """The chosen prompts (int64 array of numbers) of ``trace`` under ``results``, as JSON types.
 
-    ``source`` is the trace's number in the page; new token strings are entered in ``table`` (string -> number).
+    Raises ValueError for a trace without draft tokens.  ``source`` is the trace's number in the page; new token strings are entered in ``table`` (string -> number).
     """
     pieces = [_pieces(trace, results, prompt) for prompt in chosen.tolist()]
     ids = [
@@ -94,10 +94,10 @@ def _pieces(trace: Trace, results: Sequence[SimulationResult], prompt: int) -> d
         "tokens": {
             "prompt": question[-MAX_PROMPT_TOKENS:],
             "target": trace.target_tokens[text],
-            "draft": trace.draft_tokens[text],
+            "draft": trace.need("draft_tokens", for_="the view of single prompts")[text],
         },
         "cut": max(len(question) - MAX_PROMPT_TOKENS, 0),
-        "confidence": trace.confidence[text],
+        "confidence": np.zeros(0) if trace.confidence is None else trace.confidence[text],
         "over": _overruns(trace, prompt, np.concatenate([np.zeros((0, 3), np.int64), *rounds])),
         "rounds": rounds,
         "speedups": [round(float(r.plain_seconds[prompt] / r.prompt_seconds[prompt]), 3) for r in results],
@@ -114,6 +114,9 @@ def _rounds(result: SimulationResult, prompt: int) -> np.ndarray:
 def _overruns(trace: Trace, prompt: int, rounds: np.ndarray) -> dict[int, tuple[np.ndarray, np.ndarray]]:
     """For each position where a shown draft went wrong: its recorded overrun (tokens, confidence) as far as drafted."""
     position, drafted, accepted = rounds.T
+    over = trace.overruns
+    if over is None or over.tokens is None or over.confidence is None:
+        return {}
     beyond = drafted - accepted - 1  # tokens drafted after the first wrong one
     start = int(trace.offsets[prompt])
     found = {}
@@ -122,9 +125,9 @@ def _overruns(trace: Trace, prompt: int, rounds: np.ndarray) -> dict[int, tuple[
         if row < 0:  # an end-of-text token that the draft proposed too: nothing follows it
             continue
         longest = int(beyond[position + accepted == at].max())
-        first = int(trace.overruns.offsets[row])
-        piece = slice(first, min(first + longest, int(trace.overruns.offsets[row + 1])))
-        found[at] = (trace.overruns.tokens[piece], trace.overruns.confidence[piece])
+        first = int(over.offsets[row])
+        piece = slice(first, min(first + longest, int(over.offsets[row + 1])))
+        found[at] = (over.tokens[piece], over.confidence[piece])
     return found
 
 

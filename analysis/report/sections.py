@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from analysis.describe.signals import accepted_first
 from analysis.fit.distributions import Fit, best
 from analysis.published import (
     ORACLE_ANALYSIS,
@@ -46,7 +47,7 @@ def _tiles(study: Study) -> Markup:
     summary = study.description.everything.detect
     oracle = next((r for r in study.results if r.policy == "oracle:optimal"), None)
     tiles = [
-        (percent(float(study.trace.agrees.mean())), "of the target's tokens are the draft's choice too"),
+        (percent(float(accepted_first(study.trace).mean())), "of the target's tokens are the draft's choice too"),
         (f"{number(summary.mean.value)} ± {number(summary.sd.value)}", "oracle SL, mean ± SD (detect convention)"),
         (
             f"{number(winner.speedup)}×",
@@ -87,18 +88,26 @@ def _facts(study: Study) -> dict[str, str]:
         "Data set": ", ".join(
             [trace.dataset, *(f"{key} {value}" for key, value in origin.items() if value is not None)]
         ),
+        "Not recorded": ", ".join(trace.lacks),
         "Prompts": f"{trace.prompts:,}",
         "Skipped prompts": f"{len(meta.get('skipped') or ()):,}",
         "Tokens of the target": f"{trace.tokens:,}",
         "Texts that the target ended": f"{ended:,} of {trace.prompts:,}; the others met the length limit",
         "Texts that end in a loop": f"{len(study.description.loops):,}",
         "Decoding": ", ".join(str(part) for part in _decoding(meta) if part),
-        "Limits": f"{int(trace.max_new_tokens.max()):,} new tokens; {trace.max_overrun:,} tokens of overrun recorded",
+        "Limits": f"{int(trace.max_new_tokens.max()):,} new tokens; " + _extent(trace),
         "Number format, device": ", ".join(str(meta[key]) for key in ("dtype", "device") if meta.get(key)),
         "Versions": ", ".join(f"{name} {version}" for name, version in (meta.get("versions") or {}).items()),
         "Collected": str(meta.get("created") or ""),
     }
     return {name: value for name, value in facts.items() if value}
+
+
+def _extent(trace: Trace) -> str:
+    """How far the draft's own text was recorded."""
+    if trace.rounds is not None:
+        return f"{trace.rounds.limit:,} tokens of a round recorded"
+    return f"{trace.max_overrun:,} tokens of overrun recorded"
 
 
 def pair_name(trace: Trace) -> str:
@@ -328,7 +337,10 @@ def _published_row(each: OracleAnalysis) -> tuple:
 # --- signals ----------------------------------------------------------------------------------------------------------
 
 
-def signals(studies: Sequence[Study]) -> Markup:
+def signals(studies: Sequence[Study]) -> Markup | None:
+    """What each signal tells; None where no trace has any."""
+    if not any(study.signals for study in studies):
+        return None
     head = ("Signal", "Trace", "Positions", "AUC", "Rank correlation", "Calibration error", "Brier score")
     rows = [
         (

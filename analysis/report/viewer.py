@@ -7,17 +7,23 @@ from collections.abc import Sequence
 from analysis.report.markup import Markup, fill
 from analysis.report.prompt_view import MAX_PROMPTS, share_out, view_prompts
 from analysis.study import Study
+from oracle.records.trace import Trace
 
 
 def prompt_data(studies: Sequence[Study]) -> tuple[dict, int]:
     """JSON of the view of single prompts, and how many prompts are in it."""
     table: dict[str, int] = {}
     prompts: list[dict] = []
-    chosen = share_out([each.trace.prompts for each in studies])
+    chosen = share_out([each.trace.prompts if can_show(each.trace) else 0 for each in studies])
     for number, (each, some) in enumerate(zip(studies, chosen, strict=True)):
         prompts += view_prompts(number, each.trace, each.results, some, each.source.decode, table)
     named = [{"name": each.name, "policies": [result.policy for result in each.results]} for each in studies]
     return {"words": list(table), "sources": named, "prompts": prompts}, len(prompts)
+
+
+def can_show(trace: Trace) -> bool:
+    """Whether the trace holds what the view of single prompts shows."""
+    return trace.draft_tokens is not None
 
 
 def viewer(studies: Sequence[Study], shown: int) -> Markup:
@@ -25,6 +31,9 @@ def viewer(studies: Sequence[Study], shown: int) -> Markup:
     total = sum(each.trace.prompts for each in studies)
     chosen = f"{shown:,} of {total:,} prompts, evenly spaced (a page shows at most {MAX_PROMPTS})"
     note = "The page holds these texts: mind who may read them."
+    hidden = [each.name for each in studies if not can_show(each.trace)]
+    if hidden:
+        note += f" Prompts of {', '.join(hidden)} are not shown: these traces hold no draft tokens."
     numbered = [each.name for each in studies if each.source.decode is None]
     if numbered:
         note += f" Tokens of {', '.join(numbered)} are shown by number, because no tokenizer was at hand."

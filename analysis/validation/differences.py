@@ -9,12 +9,13 @@ import numpy as np
 
 from analysis.replay.drafts import known_draft
 from oracle.records.runs import Call
-from oracle.records.trace import Trace
+from oracle.records.trace import SIGNALS, Trace
 
 # Passes over one token and over several at once differ by rounding; a lead below this may turn either way.  In half
 # precision that is four units in the last place of a logit between 16 and 32; float32 gets room for longer sums.
 TIE_LOGIT = {"float32": 1e-3, "float16": 4 * 2.0**-6, "bfloat16": 4 * 2.0**-3}
 TIE_PROBABILITY = 1e-4
+_EXPLAINING = ("draft_tokens", *SIGNALS, "overruns")  # what is read to explain a draft that ended elsewhere
 
 
 def is_near_tie(lead: float, dtype: str) -> bool:
@@ -105,11 +106,14 @@ def explain(trace: Trace, prompt: int, call: Call, iteration: int, dtype: str) -
     reach = position + int(call.drafted[min(iteration, len(call.drafted) - 1)])
     if len(differs) and differs[0] <= reach:
         at = int(differs[0])
+        leaves = f"the text leaves the trace's at token {at}"
+        if trace.target_margin is None:
+            return f"{leaves}; the trace has no target_margin, so whether by a near-tie is unknown"
         margin = float(trace.target_margin[text][at])
         kind = "a near-tie" if is_near_tie(margin, dtype) else "no near-tie: a fault"
-        return (
-            f"the text leaves the trace's at token {at}, where the target's lead is {margin:.2g} logits: {kind}{half}"
-        )
+        return f"{leaves}, where the target's lead is {margin:.2g} logits: {kind}{half}"
+    if lacks := [name for name in _EXPLAINING if name in trace.lacks]:
+        return f"unexplained: the trace has no {', '.join(lacks)}"
     signals = known_draft(trace, text.start + position, max(1, reach - position), "the explanation of a difference")
     if signals.shape[1] and float(signals.margin.min()) < TIE_PROBABILITY:
         return f"the draft's lead is {float(signals.margin.min()):.2g} in probability there: a near-tie{half}"

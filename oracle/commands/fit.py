@@ -27,12 +27,11 @@ def fit(
     import dataclasses
 
     from analysis.fit.distributions import Counts, fit_all, goodness_of_fit
-    from oracle.records.trace import oracle_positions
 
     answer = []
     for name, trace in opt.load_traces(traces).items():
-        at = oracle_positions(trace)
-        counts = Counts.from_samples(trace.accepted_run[at], trace.censored[at])
+        found = trace.outcomes
+        counts = Counts.from_samples(found.accepted[found.starts], found.censored[found.starts])
         fits = fit_all(counts)
         tests = [goodness_of_fit(counts, each, draws) for each in fits]
         answer += [

@@ -53,11 +53,14 @@ def _show_statistics(name: str, found) -> None:
         [each.signal, _interval(each.auc), _interval(each.calibration_error), _interval(each.brier)]
         for each in found.signals
     ]
-    show_table(
-        f"Signals as predictors of acceptance, {found.signals[0].positions}",
-        ["signal", "AUC", "calibration error", "Brier score"],
-        signal_rows,
-    )
+    if signal_rows:
+        show_table(
+            f"Signals as predictors of acceptance, {found.signals[0].positions}",
+            ["signal", "AUC", "calibration error", "Brier score"],
+            signal_rows,
+        )
+    else:
+        typer.echo("The trace holds no signals of the draft, so nothing can be said about predicting acceptance.")
     for sentence in found.verdict.sentences:
         typer.echo(sentence)
     typer.echo()

@@ -28,14 +28,18 @@ def encode(pair: Pair, prompts: Iterable, max_new_tokens: int, chat: bool = Fals
 
     ``prompts`` are strings, sequences of token ids or ``Prompt``s.  A prompt without tokens becomes the token that
     begins a text, if there is one.  What does not fit into the shorter of both models' contexts is left out; where only
-    the answer does not fit, the limit of that prompt is lowered.  Raises ValueError for values that are no prompts.
+    the answer does not fit, the limit of that prompt is lowered.  Raises ValueError for values that are no prompts,
+    and for two of the same id.
     """
     if isinstance(prompts, (str, bytes)):
         raise ValueError("prompts is one string; give a list of prompts")
     context = context_limit(pair)
     known = shared_rows(pair)
     found, skipped = [], []
+    place: dict[str, int] = {}
     for index, name, tokens in _token_ids(pair, prompts, chat):
+        if place.setdefault(name, index) != index:  # what is recorded is found again by its id
+            raise ValueError(f"prompts {place[name]} and {index} have the same id {name[:100]!r}; give each its own")
         reason = _problem(tokens, known, context)
         if reason:
             skipped.append({"id": name, "index": index, "reason": reason})

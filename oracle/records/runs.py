@@ -12,17 +12,19 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
+from oracle.records import columns, parquet
+from oracle.records.consistency import check_runs
 from oracle.records.folder import Kind
 from oracle.records.meta import RunsMeta
-from oracle.records.parts import Part, Unreadable, read_table, write_part
+from oracle.records.parts import Part, verify, write_part
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 FOLDER = Kind(
     key="runs_schema",
@@ -38,41 +40,11 @@ FOLDER = Kind(
     marks=frozenset({"prompt", "policy", "repeat", "order", "drafted", "verify_seconds"}),
     merged="calls.parquet",
 )
-ITERATION_COLUMNS: dict[str, type] = {
-    "position": np.int64,  # tokens of the text before the iteration
-    "drafted": np.int64,
-    "accepted": np.int64,
-    "passes": np.int64,  # draft passes; more than drafted where a policy drops tokens before verification
-    "budget": np.int64,  # most tokens that the policy asked for, before the remaining length clips it
-    "threshold": np.float64,  # confidence threshold in force; 0 is off, nan in the own loop (a policy object decides)
-    "draft_seconds": np.float64,  # the drafting phase
-    "verify_seconds": np.float64,  # target pass, choice of tokens and rollback; all of a step without a draft
-    "forward_seconds": np.float64,  # the target's forward pass alone
-    "rest_seconds": np.float64,  # before the drafting phase, back to the last iteration; the call's start and end too
-}
-_TYPES = {np.int64: pa.int32(), np.float64: pa.float64()}
-SCHEMA = pa.schema(
-    [
-        ("prompt", pa.int32()),
-        ("id", pa.string()),
-        ("policy", pa.string()),
-        ("repeat", pa.int32()),
-        ("order", pa.int32()),
-        ("generator", pa.string()),
-        ("max_new_tokens", pa.int32()),
-        ("prompt_tokens", pa.list_(pa.int32())),
-        ("tokens", pa.list_(pa.int32())),
-        ("total_seconds", pa.float64()),
-        ("prefill_seconds", pa.float64()),
-        ("equal", pa.bool_()),
-        ("first_difference", pa.int32()),
-        ("difference_margin", pa.float64()),
-        *((name, pa.list_(_TYPES[kind])) for name, kind in ITERATION_COLUMNS.items()),
-    ]
-)
+ITERATION_COLUMNS = {column.name: column.dtype for column in columns.RUNS if column.axis == "iteration"}
+SCHEMA = columns.schema(columns.RUNS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Call:
     """One call of the generator on one prompt; its iterations are arrays [I] (``ITERATION_COLUMNS``)."""
 
@@ -101,6 +73,9 @@ class Call:
     forward_seconds: np.ndarray
     rest_seconds: np.ndarray
 
+    def __repr__(self) -> str:
+        return f"<Call {self.policy}, repeat {self.repeat}, prompt {self.id!r}: {len(self.tokens)} tokens>"
+
     @property
     def key(self) -> tuple[str, int, int]:
         return (self.policy, self.repeat, self.prompt)
@@ -111,7 +86,7 @@ class Call:
         return self.draft_seconds + self.verify_seconds + self.rest_seconds
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Runs:
     """Measured calls in the order in which they ran, and where and how they were measured."""
 
@@ -127,6 +102,12 @@ class Runs:
         if not calls:
             raise ValueError(f"{path}: no finished call yet; {FOLDER.resume_line(path)} goes on")
         return Runs(meta, calls, FOLDER.unfinished(path, len(calls), planned_calls(meta)))
+
+    def __repr__(self) -> str:
+        models = " + ".join(str((self.meta.get(role) or {}).get("model", "?")) for role in ("target", "draft"))
+        prompts, tokens = len({call.prompt for call in self.calls}), sum(len(call.tokens) for call in self.calls)
+        data = (self.meta.get("prompts") or {}).get("dataset") or "prompts"
+        return f"<Runs {models}, {data}: {prompts:,} prompts, {len(self.calls):,} calls, {tokens:,} tokens>"
 
     @functools.cached_property
     def policies(self) -> list[str]:
@@ -205,19 +186,21 @@ def planned_calls(meta: dict) -> int | None:
 
 
 def to_table(calls: Iterable[Call]) -> pa.Table:
-    """One row a call, in the columns of ``SCHEMA``."""
-    rows = [{name: _plain(getattr(call, name)) for name in SCHEMA.names} for call in calls]
-    return pa.Table.from_pylist(rows, schema=SCHEMA)
-
-
-def _plain(value):
-    return value.tolist() if isinstance(value, np.ndarray) else value
+    """One row a call, in the columns that are declared."""
+    return parquet.to_table(list(calls), columns.RUNS)
 
 
 def _read(part: Part) -> list[Call]:
-    kinds = ITERATION_COLUMNS | {"prompt_tokens": np.int32, "tokens": np.int32}
     try:
-        rows = read_table(part, SCHEMA).to_pylist()
-        return [Call(**row | {name: np.array(row[name], kind) for name, kind in kinds.items()}) for row in rows]
-    except (Unreadable, ValueError, TypeError) as error:  # a list that is null, or holds one
+        found = parquet.read(part.file, columns.RUNS, functools.partial(verify, part))
+        # Written before a policy could drop tokens that it had drafted.
+        found.setdefault("passes", found["drafted"])
+        check_runs(found)
+    except (ValueError, OSError) as error:
         raise FOLDER.unreadable(part.file, error) from None
+    return [Call(**{name: _plain(flat.row(row)) for name, flat in found.items()}) for row in range(len(found["id"]))]
+
+
+def _plain(value: Any) -> Any:
+    """A numpy scalar as Python's own."""
+    return value.item() if isinstance(value, np.generic) else value

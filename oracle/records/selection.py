@@ -2,46 +2,50 @@
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeVar
 
 import numpy as np
 
-from oracle.records.trace import SIGNALS, Overruns, Trace
-
-_PER_TOKEN = ("target_tokens", "draft_tokens", *SIGNALS, "target_margin")
+from oracle.records.flat import Flat, select_rows
 
 
-def select_prompts(trace: Trace, keep: np.ndarray) -> Trace:
+class _Rows(Protocol):
+    """What has one row a prompt."""
+
+    def columns(self) -> dict[str, Flat]: ...
+
+    def with_columns(self, found: Mapping[str, Flat], /) -> _Rows: ...
+
+
+T = TypeVar("T", bound=_Rows)
+
+
+def select_prompts(trace: T, keep: np.ndarray) -> T:
     """The trace of the prompts where ``keep`` (bool [P]) holds, in the same order.  ValueError when none is left."""
-    if keep.shape != (trace.prompts,) or keep.dtype != bool:
-        raise ValueError(f"keep must be bool of shape ({trace.prompts},), not {keep.dtype} {keep.shape}")
+    found = trace.columns()
+    prompts = len(found["id"])
+    if keep.shape != (prompts,) or keep.dtype != bool:
+        raise ValueError(f"keep must be bool of shape ({prompts},), not {keep.dtype} {keep.shape}")
     if not keep.any():
-        raise ValueError(f"none of the {trace.prompts} prompts is kept; a trace needs at least one")
-    tokens = np.repeat(keep, np.diff(trace.offsets))  # bool [N]
-    return dataclasses.replace(
-        trace,
-        ids=tuple(name for name, kept in zip(trace.ids, keep.tolist(), strict=True) if kept),
-        index=trace.index[keep],
-        finish=trace.finish[keep],
-        max_new_tokens=trace.max_new_tokens[keep],
-        prompt_offsets=_offsets(np.diff(trace.prompt_offsets)[keep]),
-        prompt_tokens=trace.prompt_tokens[np.repeat(keep, np.diff(trace.prompt_offsets))],
-        offsets=_offsets(np.diff(trace.offsets)[keep]),
-        overruns=_select_overruns(trace.overruns, tokens),
-        **{name: getattr(trace, name)[tokens] for name in _PER_TOKEN},
-    )
+        raise ValueError(f"none of the {prompts} prompts is kept; a trace needs at least one")
+    return trace.with_columns(select_rows(found, keep))
 
 
-def _select_overruns(overruns: Overruns, tokens: np.ndarray) -> Overruns:
-    keep = tokens[overruns.position]  # bool [U]
-    inside = np.repeat(keep, np.diff(overruns.offsets))
-    moved = np.cumsum(tokens) - 1  # where each kept token went
-    return Overruns(
-        position=moved[overruns.position[keep]],
-        offsets=_offsets(np.diff(overruns.offsets)[keep]),
-        **{name: getattr(overruns, name)[inside] for name in ("tokens", *SIGNALS)},
-    )
+def which(ids: Sequence[str], keep: np.ndarray | Sequence[str] | slice) -> np.ndarray:
+    """``keep`` as bool [P]: itself, the prompts of these ids, or those of a slice of their numbers.
 
-
-def _offsets(lengths: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    Raises ValueError for ids that are not there.
+    """
+    if isinstance(keep, slice):
+        mask = np.zeros(len(ids), bool)
+        mask[keep] = True
+        return mask
+    if isinstance(keep, np.ndarray) and keep.dtype.kind not in "OU":
+        return keep
+    if isinstance(keep, str):
+        raise ValueError(f"keep is the text {keep!r}; give a list of ids")
+    wanted = list(keep)
+    if unknown := [each for each in wanted if each not in set(ids)]:
+        raise ValueError(f"no prompt has the id {unknown[0]!r}; the first ids here: {', '.join(ids[:5])}")
+    return np.isin(np.array(ids, object), wanted) if wanted else np.zeros(len(ids), bool)

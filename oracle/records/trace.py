@@ -1,29 +1,41 @@
 """The trace: what one pass over the data records, and everything that follows from it.
 
-On disk a trace is a directory with ``meta.json`` and ``part-*.parquet`` (one row a prompt).  In memory it is flat arrays
-over all tokens with one offset per prompt (Arrow's own layout), so that array operations run over the whole trace at once.
-Nothing derived is stored: agreement, run lengths and oracle iterations are computed here, and only here.
+On disk a trace is a directory with ``meta.json`` and ``part-*.parquet`` (one row a prompt, the columns of
+``oracle.records.columns``).  In memory it is flat arrays over all tokens with one offset per prompt (Arrow's own layout),
+so that array operations run over the whole trace at once.  Nothing derived is stored: run lengths and oracle iterations
+are computed from it (``outcomes``), and only there.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
+from oracle.records import columns, parquet
+from oracle.records.columns import SIGNALS, Column
+from oracle.records.consistency import check_trace
+from oracle.records.flat import Flat, Stack, take_rows
 from oracle.records.folder import Kind
 from oracle.records.meta import TraceMeta
-from oracle.records.parts import Part, Unreadable, read_column
+from oracle.records.outcomes import Outcomes, chain, chain_runs, next_true
+from oracle.records.parts import Part, verify
 from oracle.records.parts import write_part as write_table
+from oracle.records.selection import select_prompts, which
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
+
+__all__ = [
+    "FOLDER", "SCHEMA", "SIGNALS", "Overruns", "Record", "Rounds", "Trace", "chain", "iter_records", "next_true",
+    "oracle_positions", "part_files", "read_meta", "to_table", "write_meta", "write_part",
+]  # fmt: skip
 
 FOLDER = Kind(
     key="schema",
@@ -36,40 +48,18 @@ FOLDER = Kind(
     digits=5,
     unit="id",
     units="prompts",
-    marks=frozenset({"id", "index", "target_tokens", "draft_tokens", "overrun_position"}),
+    marks=frozenset({"id", "index", "target_tokens"}),
 )
-SIGNALS = ("confidence", "entropy", "margin")  # of the draft's next-token distribution, float32
-_TOKENS = pa.list_(pa.int32())
-_FLOATS = pa.list_(pa.float32())
-SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("index", pa.int64()),
-        ("finish", pa.string()),
-        ("max_new_tokens", pa.int32()),
-        ("prompt_tokens", _TOKENS),
-        ("target_tokens", _TOKENS),
-        ("draft_tokens", _TOKENS),
-        ("confidence", _FLOATS),
-        ("entropy", _FLOATS),
-        ("margin", _FLOATS),
-        ("target_margin", _FLOATS),
-        ("overrun_position", _TOKENS),
-        ("overrun_tokens", pa.list_(_TOKENS)),
-        ("overrun_confidence", pa.list_(_FLOATS)),
-        ("overrun_entropy", pa.list_(_FLOATS)),
-        ("overrun_margin", pa.list_(_FLOATS)),
-    ]
-)
+SCHEMA = columns.schema(columns.TRACE)
+KINDS = ("chain", "round")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Record:
     """One prompt's row: T = tokens of the target's text, M = positions where the draft disagrees.
 
-    ``draft_tokens[t]`` is the draft's choice given the prompt and the target's text before t, and ``confidence``,
-    ``entropy`` (nats) and ``margin`` (top-1 minus top-2 probability) describe the draft's distribution there.
-    ``overrun_tokens[m]`` continues the draft's own text after its wrong token at ``overrun_position[m]``.
+    ``oracle.records.columns`` says what each column means.  One that the source cannot give is None; a column that is
+    declared there and has no field here is in ``extra``.
     """
 
     id: str
@@ -78,33 +68,58 @@ class Record:
     max_new_tokens: int  # the limit in force for this prompt; T equals it when finish is "length"
     prompt_tokens: np.ndarray  # int32 [P]
     target_tokens: np.ndarray  # int32 [T]
-    draft_tokens: np.ndarray  # int32 [T]
-    confidence: np.ndarray  # float32 [T]
-    entropy: np.ndarray  # float32 [T]
-    margin: np.ndarray  # float32 [T]
-    target_margin: np.ndarray  # float32 [T], top-1 minus top-2 logit of the target
-    overrun_position: np.ndarray  # int32 [M], local to the text
-    overrun_tokens: Sequence[np.ndarray]  # M arrays, int32 [<= max_overrun]
-    overrun_confidence: Sequence[np.ndarray]  # M arrays, float32
-    overrun_entropy: Sequence[np.ndarray]
-    overrun_margin: Sequence[np.ndarray]
+    draft_tokens: np.ndarray | None = None  # int32 [T]
+    confidence: np.ndarray | None = None  # float32 [T]
+    entropy: np.ndarray | None = None  # float32 [T]
+    margin: np.ndarray | None = None  # float32 [T]
+    target_margin: np.ndarray | None = None  # float32 [T], top-1 minus top-2 logit of the target
+    overrun_position: np.ndarray | None = None  # int32 [M], local to the text
+    overrun_tokens: Sequence[np.ndarray] | None = None  # M arrays, int32 [<= max_overrun]
+    overrun_confidence: Sequence[np.ndarray] | None = None  # M arrays, float32
+    overrun_entropy: Sequence[np.ndarray] | None = None
+    overrun_margin: Sequence[np.ndarray] | None = None
+    run: np.ndarray | None = None  # int32 [T], of a round draft
+    round_tokens: Sequence[np.ndarray] | None = None  # T arrays, int32 [<= round_limit]
+    round_confidence: Sequence[np.ndarray] | None = None  # T arrays, float32
+    round_entropy: Sequence[np.ndarray] | None = None
+    round_margin: Sequence[np.ndarray] | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Record {self.id!r}: {len(self.target_tokens)} tokens>"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Overruns:
     """The draft's own text after each of its disagreements, flat; U = number of disagreements in the trace."""
 
     position: np.ndarray  # int64 [U], index into the trace's flat token arrays
     offsets: np.ndarray  # int64 [U + 1], into the arrays below
-    tokens: np.ndarray  # int32 [offsets[-1]]
-    confidence: np.ndarray  # float32, like tokens
-    entropy: np.ndarray
-    margin: np.ndarray
+    tokens: np.ndarray | None  # int32 [offsets[-1]]; as the others None where the trace lacks it
+    confidence: np.ndarray | None  # float32, like tokens
+    entropy: np.ndarray | None
+    margin: np.ndarray | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
+class Rounds:
+    """What a round draft proposes from each of the N positions, flat."""
+
+    run: np.ndarray  # int64 [N], accepted tokens if drafting never stopped, at most ``limit``
+    limit: int  # most tokens recorded of a round
+    offsets: np.ndarray | None = None  # int64 [N + 1], into the arrays below; None where there is none of them
+    tokens: np.ndarray | None = None  # int32 [offsets[-1]]; as the others None where the trace lacks it
+    confidence: np.ndarray | None = None  # float32, like tokens
+    entropy: np.ndarray | None = None
+    margin: np.ndarray | None = None
+
+
+@dataclass(frozen=True, repr=False)
 class Trace:
-    """A loaded trace of P prompts and N tokens; ``offsets`` says which tokens are whose."""
+    """A loaded trace of P prompts and N tokens; ``offsets`` says which tokens are whose.
+
+    What its source could not give is None (``lacks`` names it); ``need`` refuses it by name.
+    """
 
     meta: dict
     ids: tuple[str, ...]  # P
@@ -115,12 +130,14 @@ class Trace:
     prompt_tokens: np.ndarray  # int32 [prompt_offsets[-1]]
     offsets: np.ndarray  # int64 [P + 1]
     target_tokens: np.ndarray  # int32 [N]
-    draft_tokens: np.ndarray  # int32 [N]
-    confidence: np.ndarray  # float32 [N]
-    entropy: np.ndarray  # float32 [N]
-    margin: np.ndarray  # float32 [N]
-    target_margin: np.ndarray  # float32 [N]
-    overruns: Overruns
+    draft_tokens: np.ndarray | None = None  # int32 [N]
+    confidence: np.ndarray | None = None  # float32 [N]
+    entropy: np.ndarray | None = None  # float32 [N]
+    margin: np.ndarray | None = None  # float32 [N]
+    target_margin: np.ndarray | None = None  # float32 [N]
+    overruns: Overruns | None = None  # of a chain draft
+    rounds: Rounds | None = None  # of a round draft
+    extra: Mapping[str, Flat] = field(default_factory=dict)  # declared columns without a field here; a row is a prompt
     unfinished: str | None = None  # what to say of a run that has not ended: what is missing, and how to go on
 
     @staticmethod
@@ -129,23 +146,39 @@ class Trace:
 
         A run that was interrupted is no error: its trace holds what was finished, and ``unfinished`` says so.
         """
-        meta = read_meta(path)
+        meta = _checked(read_meta(path), f"{path}/meta.json")
         parts = FOLDER.parts(path, meta)
         if not parts:
             raise ValueError(f"{path}: the trace holds no finished part yet; run {FOLDER.resume_line(path)}")
-        order = _order(_read_column(parts, "index").to_numpy())
-        unfinished = FOLDER.unfinished(path, sum(len(part.units) for part in parts), meta.get("prompts_planned"))
-
-        def column(name: str) -> pa.ChunkedArray:
-            found = _read_column(parts, name)
-            return found if order is None else found.take(order)
-
-        return dataclasses.replace(_from_columns(column, meta, str(path)), unfinished=unfinished)
+        stack, first = Stack(), None
+        for part in parts:
+            piece = _read_part(part, meta)
+            first = piece.keys() if first is None else first
+            if missing := sorted(first ^ piece.keys()):
+                raise ValueError(f"{part.file} and {parts[0].file.name} differ in column {missing[0]}; collect again")
+            stack.add(piece)
+        trace = _in_memory(_in_order(stack.done()), meta, path)
+        unfinished = FOLDER.unfinished(path, trace.prompts, meta.get("prompts_planned"))
+        return dataclasses.replace(trace, unfinished=unfinished)
 
     @staticmethod
     def from_records(records: Sequence[Record], meta: dict) -> Trace:
         """A trace in memory, as if it had been written and loaded."""
-        return _from_columns(to_table(records).column, meta, "records")
+        meta = _checked(meta, "meta")
+        try:
+            found = parquet.from_rows(records, _columns_of(meta))
+            check_trace(found, meta)
+        except parquet.Refused as error:
+            raise ValueError(f"records: damaged trace: {error}; collect it again") from None
+        return _in_memory(found, meta, "records")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        models = " + ".join(_name(self.meta.get(role)) for role in ("target", "draft"))
+        lacks = f", lacks {', '.join(self.lacks)}" if self.lacks else ""
+        return f"<Trace {models}, {self.dataset}: {self.prompts:,} prompts, {self.tokens:,} tokens{lacks}>"
 
     @property
     def dataset(self) -> str:
@@ -166,73 +199,117 @@ class Trace:
 
     @property
     def max_overrun(self) -> int:
-        return int(self.meta.get("max_overrun", 0))
+        """Most tokens recorded after a disagreement; 0 where overruns are lacking."""
+        return 0 if self.overruns is None else int(self.meta.get("max_overrun", 0))
+
+    @property
+    def draft_kind(self) -> str:
+        """ "chain": the draft's choice depends on the text before it alone; "round": on where the round began too."""
+        return self.meta.get("draft_kind", "chain")
+
+    # --- what is there ------------------------------------------------------------------------------------------------
 
     @functools.cached_property
+    def lacks(self) -> tuple[str, ...]:
+        """Names of the optional columns of this kind of draft that the trace does without; "overruns" for all of those."""
+        missing = [column.name for column in _columns_of(self.meta) if column.optional and self._value(column) is None]
+        if self.overruns is None and self.draft_kind == "chain":
+            missing = [name for name in missing if not name.startswith("overrun_")] + ["overruns"]
+        return tuple(missing)
+
+    def need(self, name: str, *, for_: str) -> Any:
+        """The array of an optional column (``Overruns`` for "overruns", ``Rounds`` for "rounds").
+
+        Raises ValueError where the trace lacks it; the message says that ``for_`` needs it and what to do.
+        """
+        known = columns.by_name(columns.TRACE)
+        if name in ("overruns", "rounds"):
+            found, meaning = getattr(self, name), f"its {name}"
+        elif name in known:
+            found, meaning = self._value(known[name]), known[name].meaning.rstrip(".")
+        else:
+            raise ValueError(f"{name!r} is no column of a trace; legal: {', '.join([*known, 'overruns', 'rounds'])}")
+        if found is None:
+            why = "" if self.draft_kind == "chain" else f" (its draft is of kind {self.draft_kind})"
+            raise ValueError(
+                f"this trace has no {name}{why}: {for_} needs it ({meaning}); "
+                f"record it with `oracle collect`, or choose what does without {name}"
+            )
+        return found
+
+    def _value(self, column: Column) -> Any:
+        """The column's array in memory; None where it is lacking."""
+        owner, key = _home(column)
+        if owner:
+            return getattr(getattr(self, owner), key, None)
+        return getattr(self, key) if key in _FIELDS else self.extra.get(key)
+
+    # --- what follows -------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def outcomes(self) -> Outcomes:
+        """What becomes of a draft from each position, whatever kind of draft it is."""
+        return Outcomes(
+            offsets=self.offsets,
+            run=chain_runs(self.agrees, self.offsets) if self.rounds is None else self.rounds.run,
+            max_new_tokens=self.max_new_tokens,
+            prompt_lengths=np.diff(self.prompt_offsets),
+            most=None if self.rounds is None else self.rounds.limit,
+        )
+
+    @property
     def prompt_of(self) -> np.ndarray:
-        """Prompt number of every token, int64 [N]."""
-        return np.repeat(np.arange(self.prompts), np.diff(self.offsets))
+        return self.outcomes.prompt_of
 
-    @functools.cached_property
+    @property
     def end(self) -> np.ndarray:
-        """Flat index just after the text that each token belongs to, int64 [N]."""
-        return self.offsets[1:][self.prompt_of]
+        return self.outcomes.end
 
-    @functools.cached_property
+    @property
     def context(self) -> np.ndarray:
-        """Tokens before each position, prompt included, int64 [N]: the context length at which it is predicted."""
-        local = np.arange(self.tokens) - self.offsets[self.prompt_of]
-        return np.diff(self.prompt_offsets)[self.prompt_of] + local
+        return self.outcomes.context
 
-    @functools.cached_property
+    @property
     def budget(self) -> np.ndarray:
-        """Most tokens that a drafter may propose from each position, int64 [N]: max_new_tokens - emitted - 1."""
-        local = np.arange(self.tokens) - self.offsets[self.prompt_of]
-        return self.max_new_tokens[self.prompt_of] - local - 1
+        return self.outcomes.budget
+
+    @property
+    def run(self) -> np.ndarray:
+        return self.outcomes.run
+
+    @property
+    def accepted_run(self) -> np.ndarray:
+        return self.outcomes.accepted
+
+    @property
+    def censored(self) -> np.ndarray:
+        return self.outcomes.censored
 
     @functools.cached_property
     def agrees(self) -> np.ndarray:
-        """Whether the draft's choice equals the target's token, bool [N]."""
-        return self.draft_tokens == self.target_tokens
-
-    @functools.cached_property
-    def run(self) -> np.ndarray:
-        """Leading tokens from each position on which the draft agrees, end of text included, int64 [N] (0 .. T - t)."""
-        return np.minimum(next_true(~self.agrees), self.end) - np.arange(self.tokens)
-
-    @functools.cached_property
-    def accepted_run(self) -> np.ndarray:
-        """Tokens accepted from each position if drafting never stopped, int64 [N].
-
-        At most T - t - 1: the last token of a text always comes from the target (an accepted EOS counts as the bonus, and
-        under a length limit the budget leaves room for one token of the target's).
-        """
-        return np.minimum(self.run, self.end - np.arange(self.tokens) - 1)
-
-    @functools.cached_property
-    def censored(self) -> np.ndarray:
-        """Whether the end of the text cut the run from each position short, bool [N].
-
-        The rule looks at the text's length only, never at the draft's last choice, so that it does not select the runs
-        that it keeps: a run that reaches the last position is known to be at least ``accepted_run`` long, no more.
-        """
-        return np.arange(self.tokens) + self.accepted_run == self.end - 1
+        """Whether a chain draft's choice equals the target's token, bool [N]."""
+        if self.draft_tokens is not None:
+            return self.draft_tokens == self.target_tokens
+        agrees = np.ones(self.tokens, bool)
+        agrees[self.need("overruns", for_="where draft and target agree").position] = False
+        return agrees
 
     @functools.cached_property
     def draft_ends(self) -> np.ndarray:
         """Whether the draft's choice is EOS, bool [N]: a draft stops there."""
-        return np.isin(self.draft_tokens, self.eos_token_ids)
+        return np.isin(self.need("draft_tokens", for_="where a draft ends"), self.eos_token_ids)
 
     @functools.cached_property
     def overrun_ends(self) -> np.ndarray:
         """The same for the flat tokens of the overruns, bool [offsets[-1]]."""
-        return np.isin(self.overruns.tokens, self.eos_token_ids)
+        return np.isin(self.need("overrun_tokens", for_="where a draft ends"), self.eos_token_ids)
 
     @functools.cached_property
     def overrun_of(self) -> np.ndarray:
         """Row in ``overruns`` of every disagreement, int64 [N]; -1 where the draft agrees."""
         rows = np.full(self.tokens, -1, dtype=np.int64)
-        rows[self.overruns.position] = np.arange(len(self.overruns.position))
+        position = self.need("overruns", for_="what the draft says after a disagreement").position
+        rows[position] = np.arange(len(position))
         return rows
 
     @functools.cached_property
@@ -250,46 +327,92 @@ class Trace:
         """
         import pandas as pd
 
-        at = oracle_positions(self)
-        prompt = self.prompt_of[at]
+        found = self.outcomes
+        at = found.starts
+        prompt = found.prompt_of[at]
         first = np.searchsorted(prompt, np.arange(self.prompts))  # row of each prompt's first iteration
         return pd.DataFrame(
             {
                 "prompt": prompt,
                 "iteration": np.arange(len(at)) - first[prompt],
                 "position": at - self.offsets[prompt],
-                "accepted": self.accepted_run[at],
-                "detect": self.accepted_run[at] + 1,
-                "censored": self.censored[at],
+                "accepted": found.accepted[at],
+                "detect": found.accepted[at] + 1,
+                "censored": found.censored[at],
             }
         )
 
+    # --- parts of it --------------------------------------------------------------------------------------------------
 
-def next_true(flags: np.ndarray) -> np.ndarray:
-    """For each index the smallest index >= it where ``flags`` (bool [N]) is true, else N; int64 [N]."""
-    size = len(flags)
-    marked = np.where(flags, np.arange(size), size)
-    return np.minimum.accumulate(marked[::-1])[::-1]
+    def select(self, keep: np.ndarray | Sequence[str] | slice) -> Trace:
+        """The trace of some prompts in their order here: a mask (bool [P]), their ids, or a slice of their numbers.
+
+        Raises ValueError for ids that are not there, a mask of another shape, or where nothing is left.
+        """
+        return select_prompts(self, which(self.ids, keep))
+
+    def without_overruns(self) -> Trace:
+        """The trace with nothing recorded after a disagreement, instead of no overruns at all."""
+        position, none = np.flatnonzero(~self.agrees), np.zeros(0, np.float32)
+        over = Overruns(position, np.zeros(len(position) + 1, np.int64), none.astype(np.int32), none, none, none)
+        return dataclasses.replace(self, overruns=over)
+
+    def columns(self) -> dict[str, Flat]:
+        """The columns as they are written, a row a prompt; what the trace lacks is left out.  Arrays are not copied."""
+        found: dict[str, Flat] = {}
+        for column in _columns_of(self.meta):
+            values = self._value(column)
+            if isinstance(values, Flat):
+                found[column.name] = values
+            elif values is not None:
+                found[column.name] = self._as_written(column, values)
+        return found
+
+    def with_columns(self, found: Mapping[str, Flat]) -> Trace:
+        """A trace of other rows under the same ``meta``."""
+        return _assemble(found, self.meta)
+
+    def _as_written(self, column: Column, values: Any) -> Flat:
+        if not column.axis:
+            return Flat(np.array(values, object) if column.dtype is object else values)
+        if column.axis == "prompt_token":
+            return Flat(values, (self.prompt_offsets,))
+        if column.axis == "token":
+            return Flat(values, (self.offsets, self.rounds.offsets) if column.inner else (self.offsets,))
+        over = self.overruns
+        outer = np.searchsorted(over.position, self.offsets)
+        if column.inner:
+            return Flat(values, (outer, over.offsets))
+        local = values - np.repeat(self.offsets[:-1], np.diff(outer))
+        return Flat(local.astype(column.dtype), (outer,))
 
 
-def chain(offsets: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """Positions visited when every text is walked from its start by ``step`` (int [N], >= 1), int64.
+_FIELDS = frozenset(Trace.__dataclass_fields__)
+_NESTED = {"overrun_": "overruns", "round_": "rounds"}
 
-    Following pointers is sequential by nature; over plain Python integers it costs some 50 ns a step.
-    """
-    following = (np.arange(len(step)) + step).tolist()
-    visited: list[int] = []
-    for start, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
-        at = start
-        while at < end:
-            visited.append(at)
-            at = following[at]
-    return np.array(visited, dtype=np.int64)
+
+def _home(column: Column) -> tuple[str, str]:
+    """Where a column lives in memory: the trace's attribute that holds it ("" for the trace itself), and its name there."""
+    if column.name == "run":
+        return "rounds", "run"
+    for prefix, owner in _NESTED.items():
+        if column.name.startswith(prefix):
+            return owner, column.name.removeprefix(prefix)
+    return "", {"id": "ids"}.get(column.name, column.name)
+
+
+def _columns_of(meta: Mapping) -> list[Column]:
+    """The columns that a trace with this ``meta`` may have."""
+    return [column for column in columns.TRACE if column.kind in ("", meta.get("draft_kind", "chain"))]
+
+
+def _name(described: object) -> str:
+    return str(described.get("model") or "?").rstrip("/") if isinstance(described, dict) else str(described or "?")
 
 
 def oracle_positions(trace: Trace) -> np.ndarray:
     """Flat positions at which the oracle's iterations start, int64."""
-    return chain(trace.offsets, trace.accepted_run + 1)
+    return trace.outcomes.starts
 
 
 # --- reading and writing ---------------------------------------------------------------------------------------------
@@ -320,116 +443,117 @@ def write_part(path: str | Path, number: int, records: Sequence[Record]) -> None
 
 
 def to_table(records: Sequence[Record]) -> pa.Table:
-    """One row a record, in the columns of ``SCHEMA``."""
-
-    def cell(value):
-        if isinstance(value, np.ndarray):
-            return value.tolist()
-        return [item.tolist() for item in value] if isinstance(value, (list, tuple)) else value
-
-    rows = [{name: cell(getattr(record, name)) for name in SCHEMA.names} for record in records]
-    return pa.Table.from_pylist(rows, schema=SCHEMA)
+    """One row a record, in the columns that are declared."""
+    return parquet.to_table(records, columns.TRACE)
 
 
-def _read_column(parts: Sequence[Part], name: str) -> pa.ChunkedArray:
-    """One column of all parts.  Column by column, so that loading never holds the whole trace twice."""
-    kind = SCHEMA.field(name).type
-    chunks = []
-    for part in parts:
-        try:
-            # Columns that a later version added are left aside: optional columns are how the trace grows.
-            chunks.extend(read_column(part, name, kind).chunks)
-        except Unreadable as error:
-            raise FOLDER.unreadable(part.file, error) from None
-    return pa.chunked_array(chunks, type=kind)
+def _checked(meta: dict, name: str) -> dict:
+    """``meta`` if what the columns are read by is legal there."""
+    eos, kind = meta.get("eos_token_ids"), meta.get("draft_kind", "chain")
+    if not isinstance(eos, list | tuple) or not all(_is_count(token) for token in eos):
+        raise ValueError(f"{name}: eos_token_ids is {_shown(eos)}; it must be a list of whole numbers from 0 on")
+    if kind not in KINDS:
+        raise ValueError(f"{name}: draft_kind is {_shown(kind)}; legal: {', '.join(KINDS)}")
+    # A source without overruns need not say how far they go.
+    key, low, usual = ("max_overrun", 0, 0) if kind == "chain" else ("round_limit", 1, None)
+    value = meta.get(key, usual)
+    if not _is_count(value) or value < low:
+        raise ValueError(f"{name}: {key} is {_shown(value)}; it must be a whole number from {low} on")
+    return meta
 
 
-def _order(index: np.ndarray) -> np.ndarray | None:
-    """How to put rows into the order of the data set; None where they are in it, or where the numbers do not say it.
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:100]
+
+
+def _read_part(part: Part, meta: dict) -> dict[str, Flat]:
+    try:
+        found = parquet.read(part.file, _columns_of(meta), functools.partial(verify, part))
+        check_trace(found, meta)
+    except (ValueError, OSError) as error:
+        raise FOLDER.unreadable(part.file, error) from None
+    return found
+
+
+def _in_order(found: Mapping[str, Flat]) -> Mapping[str, Flat]:
+    """The rows in the order of the data set; as they are where the numbers do not say it.
 
     Parts are written in any order.  A trace that was put together from several has numbers twice, and keeps its order.
     """
+    index = found["index"].values
     if np.all(np.diff(index) >= 0) or len(np.unique(index)) < len(index):
-        return None
-    return np.argsort(index)
+        return found
+    return take_rows(found, np.argsort(index))
 
 
-def _from_columns(column: Callable[[str], pa.ChunkedArray], meta: dict, name: str) -> Trace:
-    offsets, target = _flatten(column("target_tokens"))
-    prompt_offsets, prompt = _flatten(column("prompt_tokens"))
-    per_token = {}
-    for key in ("draft_tokens", *SIGNALS, "target_margin"):
-        ends, per_token[key] = _flatten(column(key))
-        _expect(np.array_equal(ends, offsets), name, f"column {key} has other lengths than target_tokens")
-    finish = np.array(column("finish").to_pylist())
-    limit = column("max_new_tokens").to_numpy().astype(np.int64)
-    lengths = np.diff(offsets)
-    _expect(len(lengths) > 0 and lengths.min() >= 1, name, "a prompt without a single target token")
-    _expect(set(finish) <= {"eos", "length"}, name, f"finish must be eos or length, not {sorted(set(finish))}")
-    _expect(bool(np.all(lengths <= limit)), name, "a text is longer than its max_new_tokens")
-    trace = Trace(
+def _in_memory(found: Mapping[str, Flat], meta: dict, name: object) -> Trace:
+    ids = found["id"].values
+    if not len(ids):
+        raise ValueError(f"{name}: damaged trace: not a single prompt; collect it again")
+    seen: dict[str, int] = {}
+    for row, each in enumerate(ids.tolist()):
+        if seen.setdefault(each, row) != row:
+            rows = f"rows {seen[each]} and {row} of all parts"
+            raise ValueError(f"{name}: damaged trace: {rows} have the same id {_shown(each)}; collect it again")
+    return _assemble(found, meta)
+
+
+def _assemble(found: Mapping[str, Flat], meta: dict) -> Trace:
+    """A trace of columns that are known to be sound."""
+    plain = {}
+    for column in _columns_of(meta):
+        owner, key = _home(column)
+        if not owner and column.name in found and column.name != "id":
+            flat = found[column.name]
+            plain[key] = flat.values if key in _FIELDS else flat
+    extra = {key: plain.pop(key) for key in list(plain) if key not in _FIELDS}
+    return Trace(
         meta=meta,
-        ids=tuple(column("id").to_pylist()),
-        index=column("index").to_numpy(),
-        finish=finish,
-        max_new_tokens=limit,
-        prompt_offsets=prompt_offsets,
-        prompt_tokens=prompt,
-        offsets=offsets,
-        target_tokens=target,
-        overruns=_overruns(column, offsets, name),
-        **per_token,
+        ids=tuple(found["id"].values.tolist()),
+        offsets=found["target_tokens"].offsets[0],
+        prompt_offsets=found["prompt_tokens"].offsets[0],
+        overruns=_overruns(found),
+        rounds=_rounds(found, meta),
+        extra=extra,
+        **plain | {"finish": plain["finish"].astype(str)},
     )
-    expected = np.flatnonzero(~trace.agrees)
-    _expect(np.array_equal(trace.overruns.position, expected), name, "overruns and disagreements do not match")
-    return trace
 
 
-def _overruns(column: Callable[[str], pa.ChunkedArray], offsets: np.ndarray, name: str) -> Overruns:
-    miss_offsets, local = _flatten(column("overrun_position"))
-    position = local.astype(np.int64) + np.repeat(offsets[:-1], np.diff(miss_offsets))
-    values = {}
-    inner = None
-    for key in ("tokens", *SIGNALS):
-        outer, chunk = _flatten(column(f"overrun_{key}"))
-        ends, values[key] = _flatten(chunk)
-        inner = ends if inner is None else inner
-        same = np.array_equal(outer, miss_offsets) and np.array_equal(ends, inner)
-        _expect(same, name, f"column overrun_{key} has other lengths than overrun_position")
-    return Overruns(position=position, offsets=inner, **values)
+def _overruns(found: Mapping[str, Flat]) -> Overruns | None:
+    position = found.get("overrun_position")
+    if position is None:
+        return None
+    start = np.repeat(found["target_tokens"].offsets[0][:-1], position.lengths())
+    values, offsets = _nested(found, "overrun_")
+    none = np.zeros(len(position.values) + 1, np.int64)
+    return Overruns(position.values + start, none if offsets is None else offsets, **values)
 
 
-def _flatten(column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, np.ndarray | pa.Array]:
-    """Offsets int64 [rows + 1] and flat values of a list column; values stay Arrow where they are lists themselves."""
-    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    lengths = [np.diff(chunk.offsets.to_numpy()) for chunk in chunks]
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate([*lengths, np.zeros(0, int)]))]).astype(np.int64)
-    values = [chunk.flatten() for chunk in chunks]
-    if pa.types.is_list(column.type.value_type):
-        return offsets, pa.chunked_array(values, type=column.type.value_type)
-    empty = np.zeros(0, column.type.value_type.to_pandas_dtype())
-    return offsets, np.concatenate([empty, *[value.to_numpy(zero_copy_only=False) for value in values]])
+def _rounds(found: Mapping[str, Flat], meta: dict) -> Rounds | None:
+    if "run" not in found:
+        return None
+    values, offsets = _nested(found, "round_")
+    return Rounds(found["run"].values, meta["round_limit"], offsets, **values)
 
 
-def _expect(holds: bool, name: str, problem: str) -> None:
-    if not holds:
-        raise ValueError(f"{name}: damaged trace: {problem}; collect it again")
+def _nested(found: Mapping[str, Flat], prefix: str) -> tuple[dict[str, np.ndarray | None], np.ndarray | None]:
+    """The flat values of the columns of lists of lists under a prefix, and the offsets that they share."""
+    lists = {key: found.get(f"{prefix}{key}") for key in ("tokens", *SIGNALS)}
+    offsets = next((flat.offsets[1] for flat in lists.values() if flat is not None), None)
+    return {key: None if flat is None else flat.values for key, flat in lists.items()}, offsets
 
 
 def iter_records(trace: Trace) -> Iterator[Record]:
     """The trace's rows again, one Record a prompt (views, not copies)."""
-    over = trace.overruns
-    for number, name in enumerate(trace.ids):
-        text = slice(trace.offsets[number], trace.offsets[number + 1])
-        first, last = np.searchsorted(over.position, [text.start, text.stop])
-        pieces = [slice(over.offsets[row], over.offsets[row + 1]) for row in range(first, last)]
-        yield Record(
-            id=name,
-            index=int(trace.index[number]),
-            finish=str(trace.finish[number]),
-            max_new_tokens=int(trace.max_new_tokens[number]),
-            prompt_tokens=trace.prompt_tokens[trace.prompt_offsets[number] : trace.prompt_offsets[number + 1]],
-            overrun_position=(over.position[first:last] - text.start).astype(np.int32),
-            **{f"overrun_{key}": [getattr(over, key)[piece] for piece in pieces] for key in ("tokens", *SIGNALS)},
-            **{key: getattr(trace, key)[text] for key in ("target_tokens", "draft_tokens", *SIGNALS, "target_margin")},
-        )
+    found = trace.columns()
+    fields = {name: flat for name, flat in found.items() if name in Record.__dataclass_fields__}
+    extra = {name: flat for name, flat in found.items() if name not in fields}
+    for number in range(trace.prompts):
+        row = {name: flat.row(number) for name, flat in fields.items()}
+        whole = {name: int(row[name]) for name in ("index", "max_new_tokens")}
+        more = {name: flat.row(number) for name, flat in extra.items()}
+        yield Record(**row | whole | {"finish": str(row["finish"])}, extra=more)

@@ -28,7 +28,7 @@ def some_trace(prompts=6, size=60, seed=0, hits=0.75):
 
 
 def _overruns(text):
-    return {at: [(3, 0.7)] * (len(text) - at - 2) for at, flag in enumerate(text) if flag == "-"}
+    return {at: [(3, 0.7)] * min(len(text) - at - 2, 64) for at, flag in enumerate(text) if flag == "-"}
 
 
 def fake_runs(source, policies, cost=COST, *, repeats=3, speed=None, dtype="float32", generator="library"):

@@ -1,5 +1,7 @@
 """Small traces written by hand."""
 
+import dataclasses
+
 import numpy as np
 
 from oracle.records.trace import Record, Trace
@@ -34,12 +36,24 @@ def record(target, draft, *, confidence=None, overruns=None, limit=None, index=0
     )
 
 
+def named_apart(records):
+    """The records, renamed p0, p1, ... where two have the same id."""
+    if len({each.id for each in records}) == len(records):
+        return list(records)
+    return [dataclasses.replace(each, id=f"p{number}") for number, each in enumerate(records)]
+
+
 def trace(*records, max_overrun=4, **meta):
-    return Trace.from_records(records, {"eos_token_ids": [EOS], "max_overrun": max_overrun, **meta})
+    return Trace.from_records(named_apart(records), {"eos_token_ids": [EOS], "max_overrun": max_overrun, **meta})
 
 
 def pattern(flags, *, index=0, **options):
-    """A record from a string of hits and misses, such as "++-+": target tokens 10, 11, ...; a miss drafts 1."""
+    """A record from a string of hits and misses, such as "++-+": target tokens 10, 11, ...; a miss drafts 1.
+
+    Under a ``limit`` that the text does not reach its last token is EOS.
+    """
     target = np.arange(10, 10 + len(flags))
+    if (options.get("limit") or 0) > len(flags):
+        target[-1] = EOS
     draft = np.where([flag == "+" for flag in flags], target, 1)
     return record(target, draft, index=index, **options)

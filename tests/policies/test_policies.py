@@ -53,7 +53,7 @@ def test_every_policy_says_its_own_text_and_replays(name):
         pattern(text, index=n, overruns={at: [(1, 0.1)] * 9 for at in range(9)})
         for n, text in enumerate(["++-+-+++", "---", "+"])
     ]
-    t = trace(*texts)
+    t = trace(*texts, max_overrun=9)
     result = simulate(t, policy)
     assert result.tokens == t.tokens
     assert np.all(result.accepted <= result.drafted)
