@@ -9,30 +9,30 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
-from oracle.records.typed import Count, Object, Positive, Price, Text, check, legal, read_json, short
+from oracle.records.typed import Count, Object, Positive, Price, Text, check, read_json, says, short
 from oracle.records.whole import write_whole
 
 SCHEMA_VERSION = 1
 
 
-_Range = legal(Annotated[list[Count], Field(min_length=2, max_length=2)], "a list of two whole numbers, low and high")
+_Range = Annotated[list[Count], Field(min_length=2, max_length=2), says("a list of two whole numbers, low and high")]
 
 
+@with_config(ConfigDict(extra="allow"))
 class _Ranges(TypedDict, total=False):
     """Lowest and highest that was measured."""
 
-    __pydantic_config__ = ConfigDict(extra="allow")
     tokens: _Range
     context: _Range
 
 
+@with_config(ConfigDict(extra="forbid"))
 class _Fields(TypedDict, total=False):
     """The fields of a cost model, as they may be handed over or stored."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid")
     draft: Price
     draft_first: Price | None
     draft_context: Price
@@ -174,4 +174,4 @@ def iid_tokens_per_iteration(acceptance: float, tokens: int) -> float:
 
 def iid_speedup(acceptance: float, tokens: int, cost: CostModel) -> float:
     """Speedup of a constant lookahead under independent acceptance (their theorem 3.8, with this cost model)."""
-    return float(iid_tokens_per_iteration(acceptance, tokens) * cost.step() / cost.round(np.int64(tokens)))
+    return float(iid_tokens_per_iteration(acceptance, tokens) * cost.step() / cost.round(np.asarray(tokens)))

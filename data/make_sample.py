@@ -6,6 +6,7 @@ python data/make_sample.py OUT TRACE... --target NAME --draft NAME
 from __future__ import annotations
 
 import dataclasses
+import uuid
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +36,7 @@ def main(
     out.mkdir(parents=True)
     meta = {key: value for key, value in first.items() if key != "schema"}
     meta |= {
+        "run_id": uuid.uuid4().hex,
         "pair": f"{target} + {draft}",
         "target": first["target"] | {"model": target},
         "draft": first["draft"] | {"model": draft},

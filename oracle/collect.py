@@ -9,7 +9,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,9 +110,9 @@ def collect(
     )
     with writing(FOLDER, out, meta, _binding, resume=resume, force=force) as folder:
         tokens = _run(pair, encoded, folder, progress)
-        summary = asdict(summarize(Trace.load(out)))
+        summary = summarize(Trace.load(out))
     seconds = time.perf_counter() - started
-    return Summary(**summary | {"seconds": seconds, "tokens_per_second": tokens / seconds})
+    return replace(summary, seconds=seconds, tokens_per_second=tokens / seconds)
 
 
 def summarize(trace: Trace) -> Summary:

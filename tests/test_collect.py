@@ -3,9 +3,7 @@
 import contextlib
 import io
 import json
-import os
 import random
-import signal
 import subprocess
 import sys
 import textwrap
@@ -370,26 +368,41 @@ def test_runs_that_are_killed_at_random_moments_lose_nothing(tmp_path):
     prompts = [[5, 9, 2 + n % 90] for n in range(48)]
     options = dict(max_new_tokens=6, max_overrun=3, batch_size=2)
     script = f"""
-        import sys; sys.path[:0] = {sys.path!r}
+        import os, signal, sys; sys.path[:0] = {sys.path!r}
         import torch; torch.set_num_threads(1)
         from builders.pairs import tiny_pair
+        from oracle import overruns, record
         from oracle.collect import collect
-        collect(tiny_pair("llama"), {prompts!r}, {str(tmp_path / "cut")!r}, resume=True, **{options!r})
+        for line in sys.stdin:
+            child = os.fork()  # before torch has computed anything, and without loading it anew
+            if not child:
+                collect(tiny_pair("llama"), {prompts!r}, {str(tmp_path / "cut")!r}, resume=True, **{options!r})
+                os._exit(0)
+            sys.stdin.readline()
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            print("killed", flush=True)
     """
     moments = random.Random()
-    for _ in range(3):
-        before = parts_of(tmp_path / "cut")
-        with subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)]) as process:
-            try:
-                wanted = before + moments.randint(1, 6)
-                while parts_of(tmp_path / "cut") < wanted and process.poll() is None:
-                    time.sleep(0.001)
-                time.sleep(moments.random() * 0.02)
-            finally:
-                os.kill(process.pid, signal.SIGKILL)
-        trace = Trace.load(tmp_path / "cut")
-        assert trace.prompts == 2 * parts_of(tmp_path / "cut") > 2 * before
-        assert (trace.unfinished or "").startswith(f"{trace.prompts} of 48 prompts: unfinished")
+    command, pipes = (
+        [sys.executable, "-c", textwrap.dedent(script)],
+        dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE),
+    )
+    with subprocess.Popen(command, text=True, bufsize=1, **pipes) as process:
+        for _ in range(3):
+            before = parts_of(tmp_path / "cut")
+            process.stdin.write("start\n")
+            wanted = before + moments.randint(1, 6)
+            while parts_of(tmp_path / "cut") < wanted:
+                assert process.poll() is None
+                time.sleep(0.001)
+            time.sleep(moments.random() * 0.02)
+            process.stdin.write("kill\n")
+            assert process.stdout.readline() == "killed\n"
+            trace = Trace.load(tmp_path / "cut")
+            assert trace.prompts == 2 * parts_of(tmp_path / "cut") > 2 * before
+            assert (trace.unfinished or "").startswith(f"{trace.prompts} of 48 prompts: unfinished")
+        process.stdin.close()
     pair = tiny_pair("llama")
     collect(pair, prompts, tmp_path / "cut", resume=True, **options)
     collect(pair, prompts, tmp_path / "whole", **options)

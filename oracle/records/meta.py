@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Required
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict  # pydantic reads the one of `typing` from Python 3.12 on only
 
-from oracle.records.typed import Count, Flag, Object, Positive, Text, legal
+from oracle.records.typed import Count, Flag, Object, Positive, Text, says
 
-Tokens = legal(list[Count], "a list of token ids, each a whole number from 0")
-RunId = legal(Annotated[str, Field(strict=True, pattern=r"^[0-9a-f]{32}$")], "32 digits from 0 to f")
+Tokens = Annotated[list[Count], says("a list of token ids, each a whole number from 0")]
+RunId = Annotated[str, Field(strict=True, pattern=r"^[0-9a-f]{32}$"), says("32 digits from 0 to f")]
 _OPEN = ConfigDict(extra="allow")
 
 
+@with_config(_OPEN)
 class Model(TypedDict, total=False):
     """Target or draft."""
 
-    __pydantic_config__ = _OPEN
     model: Text | None
     revision: Text | None
     dtype: Text | None
     weights_sample_sha256: Text | None
 
 
+@with_config(_OPEN)
 class Prompts(TypedDict, total=False):
     """Where the prompts are from."""
 
-    __pydantic_config__ = _OPEN
     dataset: Text | None
 
 
+@with_config(_OPEN)
 class _Meta(TypedDict, total=False):
     """What traces and measured runs have in common."""
 
-    __pydantic_config__ = _OPEN
     run_id: RunId
     pair: Text | None
     target: Model
@@ -50,6 +50,7 @@ class _Meta(TypedDict, total=False):
     created: Text | None
 
 
+@with_config(_OPEN)
 class TraceMeta(_Meta, total=False):
     schema: Required[Count]
     eos_token_ids: Required[Tokens]
@@ -61,6 +62,7 @@ class TraceMeta(_Meta, total=False):
     versions: Object
 
 
+@with_config(_OPEN)
 class RunsMeta(_Meta, total=False):
     runs_schema: Required[Count]
     policies: dict[str, Object]

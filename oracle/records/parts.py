@@ -106,10 +106,10 @@ def _feed(state: hashlib._Hash, array: pa.Array | pa.ChunkedArray) -> None:
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     state.update(f"{len(array)} {array.null_count} ".encode())
     if array.null_count:
-        state.update(np.packbits(array.is_valid().to_numpy(zero_copy_only=False)))
+        state.update(np.packbits(array.is_valid().to_numpy(zero_copy_only=False)).data)
         array = array.drop_null()
     if pa.types.is_list(array.type):
-        state.update(np.diff(array.offsets.to_numpy()).astype("<i8"))
+        state.update(np.diff(array.offsets.to_numpy()).astype("<i8").data)
         _feed(state, array.flatten())
     elif pa.types.is_string(array.type):
         state.update(json.dumps(array.to_pylist()).encode())

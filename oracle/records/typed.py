@@ -23,16 +23,16 @@ _SHOWN = 80  # characters of a value, or of a name, in a message
 _MESSAGES = {"tuple_type": "it must be a list", "list_type": "it must be a list", "dict_type": "it must be an object"}
 
 
-def legal(kind: Any, text: str) -> Any:
-    """The type ``kind``, whose every refusal says ``text``: "it must be ``text``"."""
+def says(text: str) -> WrapValidator:
+    """Last in an ``Annotated`` type: every refusal of it reads "it must be ``text``"."""
 
-    def check(value: Any, handler: Any) -> Any:
+    def wrapped(value: Any, handler: Any) -> Any:
         try:
             return handler(value)
         except ValidationError:
             raise PydanticCustomError("legal", "it must be {text}", {"text": text}) from None
 
-    return Annotated[kind, WrapValidator(check)]
+    return WrapValidator(wrapped)
 
 
 def _unwrapped(value: Any) -> Any:
@@ -40,14 +40,27 @@ def _unwrapped(value: Any) -> Any:
     return value.item() if type(value).__module__ == "numpy" and getattr(value, "shape", None) == () else value
 
 
-_Number = Annotated[float, Field(strict=True, ge=0, le=MOST_PRICE, allow_inf_nan=False), BeforeValidator(_unwrapped)]
-_Integer = Annotated[int, Field(strict=True, ge=0, le=MOST_COUNT), BeforeValidator(_unwrapped)]
-Price = legal(_Number, f"a finite number that is not negative, at most {MOST_PRICE:g}")
-Count = legal(_Integer, f"a whole number from 0 to {MOST_COUNT}")
-Positive = legal(Annotated[_Integer, Field(ge=1)], f"a whole number from 1 to {MOST_COUNT}")
-Text = legal(Annotated[str, Field(strict=True)], "text")
-Flag = legal(Annotated[bool, Field(strict=True)], "true or false")
-Object = legal(Annotated[dict[str, Any], Field(strict=True)], "an object of named values")
+Price = Annotated[
+    float,
+    Field(strict=True, ge=0, le=MOST_PRICE, allow_inf_nan=False),
+    BeforeValidator(_unwrapped),
+    says(f"a finite number that is not negative, at most {MOST_PRICE:g}"),
+]
+Count = Annotated[
+    int,
+    Field(strict=True, ge=0, le=MOST_COUNT),
+    BeforeValidator(_unwrapped),
+    says(f"a whole number from 0 to {MOST_COUNT}"),
+]
+Positive = Annotated[
+    int,
+    Field(strict=True, ge=1, le=MOST_COUNT),
+    BeforeValidator(_unwrapped),
+    says(f"a whole number from 1 to {MOST_COUNT}"),
+]
+Text = Annotated[str, Field(strict=True), says("text")]
+Flag = Annotated[bool, Field(strict=True), says("true or false")]
+Object = Annotated[dict[str, Any], Field(strict=True), says("an object of named values")]
 
 
 def check(kind: Any, value: Any, where: str) -> Any:
