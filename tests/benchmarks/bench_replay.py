@@ -81,7 +81,10 @@ def main() -> None:
     settings = [f"dynamic:threshold={value:.3f},tokens={cap}" for value in np.linspace(0.01, 0.99, 50) for cap in caps]
     sweep = seconds(lambda: max(found.speedup for _, found in simulate_each(trace, settings)), 1)
     print(f"50 thresholds x 12 caps, priced: {sweep:.1f} s")
-    for what, cost in {"flat": CostModel(draft=0.1), "a curve": CostModel(0.1, verify=((1, 1), (8, 1.2), (16, 2)))}.items():
+    for what, cost in {
+        "flat": CostModel(draft=0.1),
+        "a curve": CostModel(0.1, verify=((1, 1), (8, 1.2), (16, 2))),
+    }.items():
         print(f"oracle:optimal, {what}: {seconds(lambda cost=cost: simulate(trace, 'oracle:optimal', cost), 1):.1f} s")
     _memory(trace)
 

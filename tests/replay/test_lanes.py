@@ -7,6 +7,7 @@ import pytest
 from builders.reference import random_trace, reference
 from builders.traces import pattern, record, trace
 
+from analysis.cost import CostModel
 from analysis.replay.drafts import NotRecorded
 from analysis.replay.simulate import replay, simulate, simulate_all
 from analysis.replay.sweep import sweep
@@ -120,7 +121,7 @@ def test_all_texts_at_once_equal_the_rule_token_by_token(policy, kind):
 def test_texts_of_a_few_tokens(policy, limit):
     generator = np.random.default_rng(limit)
     texts = [
-        record(target, np.where(generator.random(limit) < 0.5, target, 1), index=n)
+        record(target, np.where(generator.random(limit) < 0.5, target, 1), index=n, overruns={0: [(3, 0.9)]})
         for n, target in enumerate(generator.integers(2, 5, (40, limit)))
     ]
     t = trace(*texts)
@@ -148,7 +149,7 @@ def test_many_settings_together_are_as_one_by_one():
 def test_a_sweep_leaves_out_what_the_record_is_too_short_for():
     t = random_trace(0, prompts=30, overrun=1)
     policies = ["constant:tokens=9", "dynamic:threshold=0.9,tokens=2", "dynamic:threshold=0.1,tokens=14"]
-    found = sweep(t, None or simulate(t, "none").cost, policies)
+    found = sweep(t, CostModel(draft=0.1), policies)
     assert found.left_out == (policies[2],)
     assert {result.policy for result in found.results} == set(policies[:2])
     assert found.best_constant().policy == policies[0]
