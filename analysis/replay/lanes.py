@@ -89,9 +89,9 @@ def walk_caps(book: Book, rules: Sequence[Policy], scan: Natural) -> Iterator[Ro
     for first in range(0, len(rules), together):
         some = rules[first : first + together]
         table, walker = _Table(book, some[0], len(some)), _Walker(book, some[0], scan)
-        caps = np.repeat([rule.tokens for rule in some], lanes)
-        shift = np.repeat(np.arange(len(some)) * book.size, lanes)
-        walker.walk(np.tile(book.starts, len(some)), (), table, caps, shift)
+        caps = np.tile([rule.tokens for rule in some], lanes)
+        shift = np.tile(np.arange(len(some)) * book.size, lanes)
+        walker.walk(np.repeat(book.starts, len(some)), (), table, caps, shift)  # settings of a text side by side
         for number, rule in enumerate(some):
             try:
                 yield _rows(book, rule, scan, *table.rows(number), 0)

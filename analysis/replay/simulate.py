@@ -17,7 +17,16 @@ from oracle.policies.counting import Plain
 from oracle.policies.names import name_of, suggest
 from oracle.records.trace import Trace, chain
 
-__all__ = ["USUAL", "NotRecorded", "SimulationResult", "known_policies", "replay", "simulate", "simulate_all", "simulate_each"]
+__all__ = [
+    "USUAL",
+    "NotRecorded",
+    "SimulationResult",
+    "known_policies",
+    "replay",
+    "simulate",
+    "simulate_all",
+    "simulate_each",
+]
 
 
 def simulate(trace: Trace, policy: str | Policy | Callable, cost: CostModel | None = None) -> SimulationResult:
