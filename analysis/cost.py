@@ -99,6 +99,8 @@ class CostModel:
         """Cost of drafting ``drafted`` tokens (int array, >= 0) from context length ``context``."""
         first = self.draft if self.draft_first is None else self.draft_first
         steps = first + (np.maximum(drafted, 1) - 1) * self.draft
+        if not self.draft_context:
+            return np.where(drafted > 0, steps, 0.0)
         # Step j of the round reads context + j tokens: the sum over the round is k * context + k (k - 1) / 2.
         growth = self.draft_context * drafted * (context + (drafted - 1) / 2)
         return np.where(drafted > 0, steps, 0.0) + growth

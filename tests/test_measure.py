@@ -14,8 +14,8 @@ from analysis.measured.speedups import Paired, measured, paired, speedup, summar
 from analysis.replay.simulate import simulate
 from oracle.collect import collect
 from oracle.measure import measure, rotation
+from oracle.policies import Policy, parse
 from oracle.policies import library as arms
-from oracle.policies import parse
 from oracle.records import runs as files
 from oracle.records.runs import ITERATION_COLUMNS, Runs
 
@@ -362,3 +362,31 @@ def test_the_settings_in_force_are_asserted(monkeypatch):
     monkeypatch.setattr(AssistedCandidateGenerator, "__init__", deaf)
     with pytest.raises(RuntimeError, match="num_assistant_tokens: 3 was asked for, but the run was under 9"):
         run(tiny_pair(), ["constant:tokens=3"])
+
+
+@dataclasses.dataclass(frozen=True)
+class Short(Policy):
+    """A policy of a user's own."""
+
+    def budget(self, state):
+        return 2
+
+
+def test_a_policy_object_and_a_function_run_in_our_own_loop():
+    def low(signals):
+        return signals.confidence < 0.5
+
+    runs = run(tiny_pair(), [Short(), low, "p-min:n_max=3,p_min=0.5"], prompts=PROMPTS[:1], repeats=1)
+    assert runs.policies == ["none", "Short", "low:tokens=20", "p-min:n_max=3,p_min=0.5"]
+    assert {call.generator for call in runs.calls if call.policy != "none"} == {"loop"}
+    assert runs.of("Short")[0].drafted.max() == 2
+    dropping = runs.of("p-min:n_max=3,p_min=0.5")[0]
+    assert np.all(dropping.passes >= dropping.drafted) and np.any(dropping.passes > dropping.drafted)
+
+
+def test_runs_from_before_passes_were_recorded_still_load(tmp_path):
+    run(tiny_pair(), ["constant:tokens=3"], tmp_path / "runs", prompts=PROMPTS[:1], repeats=1)
+    file = tmp_path / "runs" / "calls.parquet"
+    pq.write_table(pq.ParquetFile(file).read().drop_columns(["passes"]), file)
+    for call in Runs.load(tmp_path / "runs").calls:
+        assert call.passes.tolist() == call.drafted.tolist()

@@ -63,9 +63,9 @@ class Book:
         return self._base + int(self.offsets[-1])
 
     @functools.cached_property
-    def natural_end(self) -> np.ndarray | None:
-        """Tokens of each position's draft up to and with EOS, int64 [N]; None where no draft is known to reach one."""
-        return None if self.ends is None else self.first(self.ends)
+    def unstopped(self) -> np.ndarray:
+        """Tokens of each position's draft that nothing but EOS and the room for it ends, int64 [N]."""
+        return self.room if self.ends is None else np.minimum(self.first(self.ends), self.room)
 
     def address(self, at: np.ndarray, k: np.ndarray) -> np.ndarray:
         """Of tokens ``k`` of the drafts from positions ``at``, int64; the two broadcast."""

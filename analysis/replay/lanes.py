@@ -44,9 +44,9 @@ class Rows(NamedTuple):
 
 
 class Natural(NamedTuple):
-    """Where drafts end by themselves, budgets aside, by a rule that judges each token alone or by EOS."""
+    """Where drafts end by themselves: by a rule that judges each token alone, at EOS, or for want of room."""
 
-    length: np.ndarray | None  # int64 [N], tokens of each position's draft; None: none is known to end
+    length: np.ndarray  # int64 [N], tokens of each position's draft under a budget without end
     rule: np.ndarray | None  # bool [V + 1], where the policy's own rule stops; None: nowhere
     reads: bool  # the rule read signals: it has no answer beyond the record
 
@@ -56,10 +56,10 @@ def natural(book: Book, policy: Policy) -> Natural:
     signals = book.all_signals(policy)
     answer = policy.judge(signals) if isinstance(policy, TokenRule) else None
     if answer is None:
-        return Natural(book.natural_end, None, signals.were_read)
+        return Natural(book.unstopped, None, signals.were_read)
     rule = checked(policy, "judge", answer, signals.shape)[:, 0]
     stops = rule if book.ends is None else rule | book.ends
-    return Natural(book.first(stops), np.append(rule, False), signals.were_read)
+    return Natural(np.minimum(book.first(stops), book.room), np.append(rule, False), signals.were_read)
 
 
 def walk(book: Book, policy: Policy, cost: Prices | None = None, scan: Natural | None = None) -> Rows:
@@ -89,9 +89,9 @@ def walk_caps(book: Book, rules: Sequence[Policy], scan: Natural) -> Iterator[Ro
     for first in range(0, len(rules), together):
         some = rules[first : first + together]
         table, walker = _Table(book, some[0], len(some)), _Walker(book, some[0], scan)
-        caps = np.repeat([rule.tokens for rule in some], lanes)
-        shift = np.repeat(np.arange(len(some)) * book.size, lanes)
-        walker.walk(np.tile(book.starts, len(some)), (), table, caps, shift)
+        caps = np.tile([rule.tokens for rule in some], lanes)
+        shift = np.tile(np.arange(len(some)) * book.size, lanes)
+        walker.walk(np.repeat(book.starts, len(some)), (), table, caps, shift)  # settings of a text side by side
         for number, rule in enumerate(some):
             try:
                 yield _rows(book, rule, scan, *table.rows(number), 0)
@@ -129,6 +129,7 @@ def _rows(
         return Rows(at, drafted, passes, seen)
     if scan.reads:
         book.require(at, passes)
+        return Rows(at, drafted, passes, 0)
     return Rows(at, drafted, passes, int(book.missing(at, passes).sum()))
 
 
@@ -155,8 +156,7 @@ class _Walker:
         book, policy = self.book, self.policy
         end = book.end[at]
         while len(at):
-            limit = np.minimum(budget_of(policy, state) if caps is None else caps, book.room[at])
-            passes, sent = self._draft(at, limit, state)
+            passes, sent = self._draft(at, budget_of(policy, state) if caps is None else caps, state)
             table.note(at + shift, passes, sent)
             accepted = np.minimum(sent, book.accepted_run[at])
             if self._learns:
@@ -171,12 +171,12 @@ class _Walker:
                 shift = shift if isinstance(shift, int) else shift[live]
         return state
 
-    def _draft(self, at: np.ndarray, limit: np.ndarray, state: State) -> tuple[np.ndarray, np.ndarray]:
+    def _draft(self, at: np.ndarray, budget: np.ndarray, state: State) -> tuple[np.ndarray, np.ndarray]:
         """Draft passes and tokens sent to verification, int64 [lanes] each."""
         if self.scan is None:
-            passes, stopped = self._look(at, limit, state)
+            passes, stopped = self._look(at, np.minimum(self.book.room[at], budget), state)
             return passes, sent_of(self.policy, passes, stopped, state) if self._sends else passes
-        passes = limit if self.scan.length is None else np.minimum(self.scan.length[at], limit)
+        passes = np.minimum(self.scan.length[at], budget)
         if not self._sends:
             return passes, passes
         return passes, sent_of(self.policy, passes, _stopped(self.book, self.scan, at, passes), state)
@@ -264,9 +264,8 @@ def _walk_counting(
     comes up, and a transition that is known costs a look-up.  Raises `Unseen` where an update reads signals.
     """
     states, learns, sends = _States(policy, cost), overrides(policy, "update"), overrides(policy, "send")
-    limits = book.room if scan.length is None else np.minimum(scan.length, book.room)
-    stopped = memoryview(_stopped(book, scan, np.arange(book.size), limits)) if sends else None
-    limits, run = memoryview(np.ascontiguousarray(limits)), memoryview(np.ascontiguousarray(book.accepted_run))
+    stopped = memoryview(_stopped(book, scan, np.arange(book.size), scan.length)) if sends else None
+    limits, run = (memoryview(np.ascontiguousarray(values)) for values in (scan.length, book.accepted_run))
     budgets, number = states.budgets, states.start
     following: dict[tuple[int, int, int], int] = {}
     sent_of_passes: dict[tuple[int, int, bool], int] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -17,7 +17,16 @@ from oracle.policies.counting import Plain
 from oracle.policies.names import name_of, suggest
 from oracle.records.trace import Trace, chain
 
-__all__ = ["USUAL", "NotRecorded", "SimulationResult", "known_policies", "replay", "simulate", "simulate_all"]
+__all__ = [
+    "USUAL",
+    "NotRecorded",
+    "SimulationResult",
+    "known_policies",
+    "replay",
+    "simulate",
+    "simulate_all",
+    "simulate_each",
+]
 
 
 def simulate(trace: Trace, policy: str | Policy | Callable, cost: CostModel | None = None) -> SimulationResult:
@@ -36,24 +45,28 @@ def simulate(trace: Trace, policy: str | Policy | Callable, cost: CostModel | No
 def simulate_all(
     trace: Trace, policies: Sequence[str | Policy | Callable], cost: CostModel | None = None
 ) -> list[SimulationResult | NotRecorded]:
-    """`simulate` of each policy, in order; of those that the record is too short for, the error.
+    """`simulate` of each policy, in order; of those that the record is too short for, the error."""
+    found = dict(simulate_each(trace, policies, cost))
+    return [found[number] for number in range(len(policies))]
+
+
+def simulate_each(
+    trace: Trace, policies: Sequence[str | Policy | Callable], cost: CostModel | None = None
+) -> Iterator[tuple[int, SimulationResult | NotRecorded]]:
+    """The same one by one, as (place in ``policies``, result) in any order: a large sweep need not hold every row.
 
     Policies that judge tokens alike share a scan of the trace, and of those the ones that differ in their cap only share
     a walk: a sweep of settings costs a fraction of as many calls of `simulate`.
     """
     pricing = _Pricing(trace, CostModel(draft=0.1) if cost is None else cost)
-    found: list[SimulationResult | NotRecorded | None] = [None] * len(policies)
-    rules: dict[int, Policy] = {}
-    for number, policy in enumerate(policies):
-        if isinstance(policy, str) and policy.strip().startswith("oracle"):
-            name = policy.strip()
-            found[number] = pricing.result(name, _walk_oracle(trace, name, pricing.cost), None)
-        else:
-            rules[number] = as_policy(policy)
+    names = [name_of(policy) for policy in policies]
+    oracles = {number: name for number, name in enumerate(names) if name.startswith("oracle")}
+    rules = {number: as_policy(policy) for number, policy in enumerate(policies) if number not in oracles}
+    for number, name in oracles.items():
+        yield number, pricing.result(name, _walk_oracle(trace, name, pricing.cost), None)
     for number, rows in walk_all(Book.of(trace), rules, pricing.cost):
         failed = isinstance(rows, NotRecorded)
-        found[number] = rows if failed else pricing.result(name_of(policies[number]), rows, type(rules[number]))
-    return found
+        yield number, rows if failed else pricing.result(names[number], rows, type(rules[number]))
 
 
 def replay(trace: Trace, policy: Policy, cost: CostModel | None = None) -> Rows:

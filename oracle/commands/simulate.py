@@ -26,8 +26,9 @@ def simulate(
 ) -> None:
     """Replay policies over a trace, exactly, and price them.
 
-    Policies: none, constant, heuristic, heuristic_transient, dynamic, roc, oracle:detect, oracle:clairvoyant,
-    oracle:optimal.  Keys: tokens, threshold.  Example: --policy dynamic:threshold=0.4,tokens=20
+    Policies: none, constant, heuristic, heuristic_transient, dynamic, roc, max-confidence, kangaroo, svip, survival,
+    adaedl, p-min, staircase, oracle:detect, oracle:clairvoyant, oracle:optimal, or one of your own as
+    path/to/file.py:Name, which runs that file.  Example: --policy dynamic:threshold=0.4,tokens=20
     """
     from analysis.replay.simulate import USUAL
     from analysis.replay.simulate import simulate as replay
@@ -77,6 +78,7 @@ def result_row(result: SimulationResult) -> dict[str, Any]:
         "policy": result.policy,
         "iterations": result.iterations,
         "drafted": result.draft_tokens,
+        "passes": result.draft_passes,
         "accepted": result.accepted_tokens,
         "wasted": result.wasted,
         "tokens": result.tokens,

@@ -71,30 +71,33 @@ def roc_thresholds(outcomes: np.ndarray, count: np.ndarray, before: np.ndarray) 
     ``outcomes`` as in `RocState`.  The points are those of a receiver operating characteristic with collinear ones
     dropped, and ties go to the highest threshold, as scikit-learn's ``roc_curve`` followed by ``argmin`` does it.
     """
-    there = np.arange(outcomes.shape[1]) >= outcomes.shape[1] - count[:, None]
-    positives = ((outcomes & 1).astype(bool) & there).sum(axis=1)
-    ready = np.flatnonzero((count > 5) & (positives > 0) & (positives < count))
-    if not len(ready):
+    width = outcomes.shape[1]
+    value, good = outcomes >> np.uint32(1), (outcomes & np.uint32(1)).astype(np.int32)
+    lower = np.cumsum(good, axis=1, dtype=np.int32)
+    positives = lower[:, -1] if width else np.zeros(len(count), np.int32)
+    ready = (count > 5) & (positives > 0) & (positives < count)
+    if not ready.any():
         return before
-    keys, there = outcomes[ready, ::-1], there[ready, ::-1]  # the highest confidence first, empty ones last
-    count, positives = count[ready], positives[ready]
-    value, good = keys >> np.uint32(1), (keys & 1).astype(bool) & there
-    last = there.copy()  # of each distinct value
-    last[:, :-1] &= (value[:, :-1] != value[:, 1:]) | ~there[:, 1:]
-    lane, at = np.nonzero(last)
-    true_positives = np.cumsum(good, axis=1)[lane, at]
-    false_positives = 1 + at - true_positives
-    first = np.append(True, lane[1:] != lane[:-1])
-    kept = first | np.append(first[1:], True)
+    point = np.ones(outcomes.shape, bool)  # the lowest place of each distinct value: a threshold there takes all above
+    point[:, 1:] = value[:, 1:] != value[:, :-1]
+    empty = width - count
+    point[np.arange(len(count)), np.minimum(empty, width - 1)] = True
+    point &= (np.arange(width) >= empty[:, None]) & ready[:, None]
+    lane, at = np.nonzero(point)
+    true_positives = positives[lane] - lower[lane, at] + good[lane, at]
+    false_positives = width - at - true_positives
+    changes = lane[1:] != lane[:-1]
+    kept = np.append(True, changes) | np.append(changes, True)
     kept[1:-1] |= (np.diff(false_positives, 2) != 0) | (np.diff(true_positives, 2) != 0)
     lane, at, true_positives, false_positives = lane[kept], at[kept], true_positives[kept], false_positives[kept]
     false_rate = false_positives / (count - positives)[lane]
     cost = false_rate + 3 * (1 - true_positives / positives[lane])
-    least = np.minimum.reduceat(cost, np.flatnonzero(np.append(True, lane[1:] != lane[:-1])))
-    best = np.flatnonzero(cost == least[lane])
-    best = best[np.append(True, lane[best][1:] != lane[best][:-1])]
+    begin = np.flatnonzero(np.append(True, lane[1:] != lane[:-1]))
+    least = np.repeat(np.minimum.reduceat(cost, begin), np.diff(np.append(begin, len(lane))))
+    best = np.flatnonzero(cost == least)
+    best = best[np.append(lane[best][1:] != lane[best][:-1], True)]  # the highest of each lane
     after = before.copy()
-    after[ready] = value[lane[best], at[best]].view(np.float32)
+    after[lane[best]] = value[lane[best], at[best]].view(np.float32)
     return after
 
 

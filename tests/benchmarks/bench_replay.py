@@ -1,8 +1,8 @@
-"""What replaying costs: array operations against a token-by-token walk with policy objects, in one run.
+"""What replaying costs: every policy over all texts at once, against a token-by-token walk, in one run.
 
     python tests/benchmarks/bench_replay.py [--tokens 1000000]
 
-Prints seconds and, what can be compared between machines, ratios.
+Prints iterations a second and, what can be compared between machines, how many times faster than the walk that is.
 """
 
 import argparse
@@ -13,44 +13,42 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from builders.synthetic import EOS, synthetic
-from oracle.policies.rules import Policy, Signals, parse
+from builders.synthetic import synthetic
+from builders.traces import EOS
 
 from analysis.cost import CostModel
-from analysis.replay.simulate import replay, simulate
+from analysis.replay.simulate import replay, simulate, simulate_each
+from oracle.policies import POLICIES, Signals, parse
+from oracle.policies.contract import Policy, stops_at
 from oracle.records.trace import Trace, iter_records, write_meta, write_part
 
 
-def walk(trace: Trace, policy: Policy) -> list[tuple[int, int, int]]:
-    """The replay rule as a drafter would live it: one policy call a token.  (position, drafted, accepted) an iteration."""
-    over = trace.overruns
-    draft, target = trace.draft_tokens.tolist(), trace.target_tokens.tolist()
-    confidence, tail = trace.confidence.tolist(), over.confidence.tolist()
-    tail_tokens, starts, rows = over.tokens.tolist(), over.offsets.tolist(), trace.overrun_of.tolist()
-    found = []
-    for start, end, limit in zip(
-        trace.offsets[:-1].tolist(), trace.offsets[1:].tolist(), trace.max_new_tokens.tolist(), strict=True
-    ):
-        state, at = policy.start(), start
+def walk(trace: Trace, policy: Policy) -> int:
+    """The replay rule as a drafter would live it, one policy call a token; how many iterations."""
+    over, found = trace.overruns, 0
+    draft, target = trace.draft_tokens, trace.target_tokens
+    for start, end, limit in zip(trace.offsets[:-1], trace.offsets[1:], trace.max_new_tokens, strict=True):
+        state, at = policy.start(1), start
         while at < end:
-            budget = min(policy.budget(state), limit - (at - start) - 1)
+            budget = min(int(np.max(policy.budget(state))), limit - (at - start) - 1)
             drafted, matches, missed = 0, 0, -1
+            seen = np.zeros((3, 1, budget), np.float32)
             while drafted < budget:
                 if missed < 0:
-                    token, value = draft[at + drafted], confidence[at + drafted]
-                    if token == target[at + drafted]:
-                        matches += 1
-                    else:
-                        missed = at + drafted
+                    place, source, token = at + drafted, trace, draft[at + drafted]
+                    matches, missed = (matches + 1, -1) if token == target[place] else (matches, place)
                 else:
-                    place = starts[rows[missed]] + drafted - (missed - at) - 1
-                    token, value = tail_tokens[place], tail[place]
+                    place, source = over.offsets[trace.overrun_of[missed]] + drafted - (missed - at) - 1, over
+                    token = over.tokens[place]
+                seen[:, 0, drafted] = source.confidence[place], source.entropy[place], source.margin[place]
                 drafted += 1
-                if token == EOS or policy.stop(Signals(value, 1 - value, value / 2), state):
+                stops = stops_at(policy, Signals.of(*seen[:, :, :drafted]), state)
+                if token == EOS or (stops is not None and stops[0, -1]):
                     break
             accepted = min(matches, end - 1 - at)
-            found.append((at, drafted, accepted))
-            state = policy.update(state, drafted, accepted, None)
+            found += 1
+            signals = Signals.of(*seen[:, :, :drafted])
+            state = policy.update(state, np.array([drafted]), np.array([accepted]), signals)
             at += accepted + 1
     return found
 
@@ -68,26 +66,26 @@ def seconds(action: Callable[[], object], repeats: int = 3) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=int, default=1_000_000)
-    trace = synthetic(parser.parse_args().tokens // 128)
-    print(f"{trace.tokens:,} tokens, {trace.prompts:,} prompts")
-    for text in ("constant:tokens=5", "dynamic:threshold=0.4,tokens=20", "heuristic_transient"):
-        policy = parse(text)
-        at, drafted, _ = replay(trace, policy)
-        slow = seconds(lambda policy=policy: walk(trace, policy), repeats=1)
-        assert [(int(a), int(d)) for a, d in zip(at, drafted, strict=True)] == [row[:2] for row in walk(trace, policy)]
+    trace, few = synthetic(parser.parse_args().tokens // 128, max_overrun=48), synthetic(8, max_overrun=48)
+    print(f"{trace.tokens:,} tokens, {trace.prompts:,} prompts; opening them: ", end="")
+    print(f"{seconds(lambda: replay(trace, parse('none')), 1):.2f} s")
+    for name in POLICIES:
+        policy = parse(name)
+        count = len(replay(trace, policy).at)
         fast = seconds(lambda policy=policy: replay(trace, policy))
-        print(
-            f"{text:34} {fast:.3f} s, {slow / fast:.0f} times faster than the walk; {len(at) / fast:,.0f} iterations/s"
-        )
-    sweep = seconds(
-        lambda: [replay(trace, parse(f"dynamic:threshold={value:.3f}")) for value in np.linspace(0.01, 0.99, 100)], 1
-    )
-    print(f"100 thresholds: {sweep:.1f} s")
-    few = synthetic(200)
-    roc = seconds(lambda: replay(few, parse("roc")))
-    print(f"roc (refits its threshold each iteration): {len(replay(few, parse('roc'))[0]) / roc:,.0f} iterations/s")
-    optimal = seconds(lambda: simulate(trace, "oracle:optimal", CostModel(draft=0.1)), 1)
-    print(f"oracle:optimal: {optimal:.1f} s")
+        slow = []
+        slow_seconds = seconds(lambda policy=policy, slow=slow: slow.append(walk(few, policy)), 1)
+        speed = count / fast
+        print(f"{name:20} {fast:7.3f} s {speed:12,.0f} iterations/s, {speed * slow_seconds / slow[0]:6,.0f} x the walk")
+    caps = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30)
+    settings = [f"dynamic:threshold={value:.3f},tokens={cap}" for value in np.linspace(0.01, 0.99, 50) for cap in caps]
+    sweep = seconds(lambda: max(found.speedup for _, found in simulate_each(trace, settings)), 1)
+    print(f"50 thresholds x 12 caps, priced: {sweep:.1f} s")
+    for what, cost in {
+        "flat": CostModel(draft=0.1),
+        "a curve": CostModel(0.1, verify=((1, 1), (8, 1.2), (16, 2))),
+    }.items():
+        print(f"oracle:optimal, {what}: {seconds(lambda cost=cost: simulate(trace, 'oracle:optimal', cost), 1):.1f} s")
     _memory(trace)
 
 

@@ -5,8 +5,9 @@ import numpy as np
 from analysis.cost import CostModel
 from analysis.replay.simulate import replay
 from builders.traces import pattern, trace
-from oracle.policies import parse
+from oracle.policies import as_policy
 from oracle.policies.counting import Plain
+from oracle.policies.names import name_of
 from oracle.records.runs import Call, Runs
 
 COST = CostModel(
@@ -35,8 +36,8 @@ def fake_runs(source, policies, cost=COST, *, repeats=3, speed=None, dtype="floa
     """Runs of ``policies`` and plain decoding over a trace; ``speed(repeat, prompt, policy)`` stretches a call."""
     calls = []
     for repeat in range(repeats):
-        for name in ["none", *policies]:
-            rows = _iterations(source, name, cost)
+        for policy in ["none", *policies]:
+            name, rows = name_of(policy), _iterations(source, as_policy(policy), cost)
             for prompt in range(source.prompts):
                 factor = speed(repeat, prompt, name) if speed else 1.0
                 mine = {key: values[rows["prompt"] == prompt] for key, values in rows.items() if key != "prompt"}
@@ -44,8 +45,7 @@ def fake_runs(source, policies, cost=COST, *, repeats=3, speed=None, dtype="floa
     return Runs({"machine": {"dtype": dtype}, "prompts": {"dataset": "made up"}}, tuple(calls))
 
 
-def _iterations(source, name, cost):
-    policy = parse(name)
+def _iterations(source, policy, cost):
     at, drafted, passes, _ = replay(source, policy)
     context, first = source.context[at], at == source.offsets[source.prompt_of[at]]
     plain = isinstance(policy, Plain)

@@ -7,8 +7,9 @@ from builders.traces import pattern, trace
 from analysis.replay.simulate import simulate
 from oracle.policies import POLICIES, Policy, Signals, parse
 from oracle.policies.contract import unseen
-from oracle.policies.counting import Heuristic, HeuristicTransient
-from oracle.policies.learning import Roc, roc_thresholds
+from oracle.policies.counting import Heuristic, HeuristicTransient, Staircase
+from oracle.policies.learning import AdaEDL, Level, Roc, roc_thresholds
+from oracle.policies.thresholds import PMin, Survival, Svip
 
 
 def budgets(policy, outcomes):
@@ -102,11 +103,8 @@ def test_roc_threshold_by_hand():
 
 def roc_threshold(confidence, matched):
     """The refitted threshold from outcomes in any order; the old one is -1."""
-    state = Roc().start(1)
-    for value, hit in zip(np.float32(confidence), matched, strict=True):
-        drafted = np.array([1])
-        state = Roc().update(state, drafted, drafted * int(hit), one(value))
-    return roc_thresholds(state.outcomes, state.count, np.array([-1.0]))[0]
+    outcomes = np.sort(np.float32(confidence).view(np.uint32) << np.uint32(1) | matched.astype(np.uint32))
+    return roc_thresholds(outcomes[None], np.array([len(outcomes)]), np.array([-1.0]))[0]
 
 
 def test_roc_threshold_equals_scikit_learn():
@@ -150,3 +148,41 @@ def test_roc_moves_only_with_more_than_five_outcomes_of_both_kinds():
 
 def test_the_base_policy_drafts_nothing():
     assert Policy().budget(()) == 0
+
+
+def test_svip_stops_exactly_above_sixth_tenths_of_a_nat():
+    entropy = np.array([[0.59, 0.5999999, 0.6000001, 0.61]], np.float32)
+    signals = Signals.of(entropy, entropy, entropy)
+    assert Svip().stop(signals, ()).tolist() == [[False, False, True, True]]
+
+
+def test_adaedl_starts_at_1_8_nats_and_follows_the_accepted_share():
+    policy, drafted = AdaEDL(), np.array([4])
+    entropy = np.array([[1.79, 1.81]], np.float32)
+    state = policy.start(1)
+    columns = Level(*(field[:, None] for field in state))
+    assert policy.stop(Signals.of(entropy, entropy, entropy), columns).tolist() == [[False, True]]
+    # Accepted share 0.5 * 0 + 0.5 * 1 = 0.5 < 0.9: L' = 0.41, L = 0.9 * 0.4 + 0.1 * 0.41.
+    state = policy.update(state, drafted, drafted, unseen(drafted))
+    assert state.rate == [0.5] and state.threshold == pytest.approx([0.401])
+    # Shares 0.75, 0.875, 0.9375: only the last is 0.9 or more, and 4 accepted are not the cap of 16: L' = L - 0.01.
+    for expected in (0.402, 0.403, 0.402):
+        state = policy.update(state, drafted, drafted, unseen(drafted))
+        assert state.threshold == pytest.approx([expected])
+
+
+def test_survival_reads_the_whole_draft():
+    # 0.6, 0.36, 0.216, 0.1296: below 0.2 for the first time at the fourth.
+    assert Survival().stop(one(0.6, 0.6, 0.6, 0.6), ()).tolist() == [[False, False, False, True]]
+
+
+def test_p_min_drops_the_token_that_stops_it_and_what_is_too_short():
+    sent = PMin(n_min=2).send(np.array([3, 3, 2, 2, 1, 0]), np.array([1, 0, 1, 0, 1, 0], bool), ())
+    assert sent.tolist() == [2, 3, 0, 2, 0, 0]
+
+
+def test_staircase_climbs_after_two_two_and_four():
+    # Index 0 asks for two drafts accepted whole, 1 for two, 2 for four; one that was not steps down.
+    up = [True] * 8
+    assert budgets(Staircase(), up) == [3, 4, 4, 6, 6, 6, 6, 8]
+    assert budgets(Staircase(), [*up, False, True, False, False, False, False])[8:] == [6, 6, 4, 3, 3, 3]

@@ -1,0 +1,201 @@
+"""Policies as text, as files of a user's own, and as plain functions."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from builders.traces import pattern, trace
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.replay.simulate import simulate
+from oracle.policies import POLICIES, Policy, as_policy, parse
+from oracle.policies.contract import MOST_TOKENS
+from oracle.policies.counting import Constant
+from oracle.policies.library import fixed_length, settings_of, what_runs
+from oracle.policies.names import recorded, summary, usage
+from oracle.policies.thresholds import Dynamic, PMin
+
+
+def some_policy(kind):
+    """Objects of a class with any legal numbers."""
+    numbers = {
+        item.name: st.integers(1, MOST_TOKENS) if isinstance(item.default, int) else st.floats(0, 1)
+        for item in dataclasses.fields(kind)
+    }
+    return st.builds(kind, **numbers)
+
+
+@given(st.one_of([some_policy(kind) for kind in POLICIES.values()]))
+def test_a_policys_text_is_read_back_as_the_same_policy(policy):
+    assert parse(str(policy)) == policy
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_listed_policy_says_what_it_does(name):
+    assert len(summary(name)) > 20 and parse(usage(name)) == parse(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("constant:tokens=2147483648", "at most 2147483647"),
+        ("constant:tokens=" + "9" * 5000, "digits"),
+        ("constant:tokens=1_0", "not a whole number"),
+        ("constant:tokens=٣", "not a whole number"),
+        ("dynamic:threshold=0_1", "not a number"),
+        ("dynamic:threshold=٠.٤", "not a number"),
+        ("dynamic:threshold=0x1", "not a number"),
+        ("dynamic:threshold=inf", "between 0"),
+        ("dynamic:threshold=-inf", "between 0"),
+        ("p-min:n_min=-1", "at least 0"),
+        ("p-min:n_max=0", "at least 1"),
+        ("p-min:p_min=1.1", "between 0"),
+        ("svip:factor=nan", "between 0"),
+        ("pmin", "did you mean 'p-min'"),
+    ],
+)
+def test_numbers_out_of_range_or_not_written_plainly_are_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        parse(text)
+
+
+@pytest.mark.parametrize("wrong", [{"tokens": 2.5}, {"tokens": True}, {"tokens": "5"}, {"threshold": "0.4"}])
+def test_an_object_checks_its_numbers_too(wrong):
+    with pytest.raises(ValueError, match="must be a"):
+        Constant(**wrong)
+
+
+def test_a_text_keeps_every_digit():
+    assert str(Dynamic(threshold=0.1 + 0.2)) == "dynamic:tokens=20,threshold=0.30000000000000004"
+    assert str(Dynamic(threshold=np.float64(0.25))) == "dynamic:tokens=20,threshold=0.25"
+
+
+FILE = """
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from oracle.policies import Policy
+
+
+@dataclass(frozen=True)
+class Unsure(Policy):
+    tokens: int = 6
+    least: float = 0.5
+    loud: bool = False
+    title: str = "x"
+
+    def budget(self, state):
+        return self.tokens
+
+    def stop(self, signals, state):
+        return np.minimum.accumulate(signals.confidence, axis=1) < self.least
+
+
+def nervous(signals):
+    return signals.margin < 0.3
+
+
+number = 3
+"""
+
+
+@pytest.fixture
+def own_file(tmp_path):
+    file = tmp_path / "my rules.py"
+    file.write_text(FILE, encoding="utf-8")
+    return file
+
+
+def test_a_class_in_a_file_of_ones_own_is_a_policy(own_file):
+    text = f"{own_file}:Unsure:tokens=4,loud=True"
+    policy = as_policy(text)
+    assert (policy.tokens, policy.least, policy.loud, policy.title) == (4, 0.5, True, "x")
+    assert str(policy) == f"{own_file}:Unsure:tokens=4,least=0.5,loud=True,title=x"
+    assert parse(str(policy)) == policy == as_policy(text)
+    t = trace(pattern("++++++", confidence=[0.9, 0.4, 0.9, 0.9, 0.9, 0.9]))
+    found = simulate(t, text)
+    assert found.policy == text and found.drafted.tolist() == [2, 2]  # up to 0.4; then the room for two
+
+
+def test_a_function_in_a_file_of_ones_own_is_a_policy(own_file):
+    t = trace(pattern("++++++", confidence=[0.9, 0.4, 0.9, 0.9, 0.9, 0.9]))  # the margin is half of it
+    assert simulate(t, f"{own_file}:nervous").drafted.tolist() == [2, 2]
+    assert simulate(t, f"{own_file}:nervous:tokens=1").drafted.tolist() == [1, 1, 1]
+
+
+def test_a_file_is_run_only_where_its_name_was_typed(tmp_path):
+    file = tmp_path / "mark.py"
+    file.write_text(FILE + f"open({str(tmp_path / 'ran')!r}, 'w').close()\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="which is run only where you name it"):
+        parse(f"{file}:Unsure")
+    assert recorded(f"{file}:Unsure") is None
+    assert not (tmp_path / "ran").exists()
+    simulate(trace(pattern("++")), f"{file}:Unsure")
+    assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Unsur", "no class .* called 'Unsur'; it has Unsure, nervous"),
+        ("number", "has under that name no policy"),
+        ("Policy", "has under that name no policy"),
+        ("Unsure:token=3", "legal: tokens=6, least=0.5, loud=False, title=x"),
+        ("Unsure:loud=yes", "not True or False"),
+        ("nervous:threshold=3", "legal: tokens=20"),
+        ("", "called ''"),
+    ],
+)
+def test_what_a_file_does_not_have_is_said_with_its_name(own_file, name, message):
+    with pytest.raises(ValueError, match=message):
+        as_policy(f"{own_file}:{name}")
+
+
+def test_a_file_that_is_missing_or_fails_is_said_with_its_name(tmp_path):
+    with pytest.raises(ValueError, match="gone.py: no such file"):
+        as_policy(f"{tmp_path}/gone.py:Rule")
+    (tmp_path / "bad.py").write_text("1 / 0\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="bad.py: running this file of policies failed: ZeroDivisionError"):
+        as_policy(f"{tmp_path}/bad.py:Rule")
+
+
+def test_an_object_of_ones_own_class_and_a_function_are_policies():
+    @dataclasses.dataclass(frozen=True)
+    class Two(Policy):
+        tokens: int = 2
+
+        def budget(self, state):
+            return self.tokens
+
+    def low(signals):
+        return signals.confidence < 0.5
+
+    t = trace(pattern("++++++", confidence=[0.9, 0.4, 0.9, 0.9, 0.9, 0.9]))
+    assert simulate(t, Two()).policy == "Two:tokens=2"
+    assert simulate(t, Two()).drafted.tolist() == [2, 2]
+    assert simulate(t, low).policy == "low:tokens=20"
+    assert simulate(t, low).drafted.tolist() == [2, 2]
+    assert str(Policy()) == "Policy"
+
+
+def test_a_class_that_inherits_from_a_listed_one_is_not_mistaken_for_it():
+    @dataclasses.dataclass(frozen=True)
+    class Mine(Dynamic):
+        def stop(self, signals, state):
+            return np.cumsum(signals.confidence, axis=1) > 1.5
+
+    t = trace(pattern("++++++"))  # 0.9 each: the second token is the first above 1.5
+    assert simulate(t, Mine()).drafted.tolist() == [2, 2]
+    assert str(Mine()) == "Mine:tokens=20,threshold=0.4"
+    assert settings_of(Mine()) is None and fixed_length(Mine(threshold=0.0)) is None
+    assert what_runs(Mine(threshold=0.0)) == Mine(threshold=0.0) != what_runs(Dynamic(threshold=0.0))
+
+
+@pytest.mark.parametrize("wrong", [PMin, 3, None, object()])
+def test_what_is_no_policy_is_refused_in_words(wrong):
+    with pytest.raises(ValueError, match="give"):
+        simulate(trace(pattern("++")), wrong)
