@@ -336,7 +336,7 @@ def test_a_folder_that_cannot_be_written_is_one_error(tmp_path):
 
 
 def test_a_full_disk_keeps_the_finished_parts(tmp_path, monkeypatch):
-    import oracle.records.trace
+    import oracle.records.parquet
 
     written = []
 
@@ -346,8 +346,8 @@ def test_a_full_disk_keeps_the_finished_parts(tmp_path, monkeypatch):
         written.append(where)
         write(table, where, **options)
 
-    write = oracle.records.trace.pq.write_table
-    monkeypatch.setattr(oracle.records.trace.pq, "write_table", limited)
+    write = oracle.records.parquet.pq.write_table
+    monkeypatch.setattr(oracle.records.parquet.pq, "write_table", limited)
     pair = tiny_pair("llama")
     with pytest.raises(RuntimeError, match="No space left on device.*finished parts are kept"):
         collect(pair, PROMPTS[:4], tmp_path, max_new_tokens=3, batch_size=1)
@@ -465,7 +465,7 @@ def test_too_large_a_batch_says_so(tmp_path, monkeypatch):
 def test_summary_by_hand():
     from builders.traces import record as row
 
-    rows = [row([5, 6, 7, 8], [5, 6, 9, 8]), row([5, 6], [4, 6])]
+    rows = [row([5, 6, 7, 8], [5, 6, 9, 8]), row([5, 6], [4, 6], index=1)]
     summary = summarize(Trace.from_records(rows, {"eos_token_ids": [], "max_overrun": 4, "skipped": [{"id": "x"}]}))
     # iterations: from 0 two accepted, from 3 none and the text ends; second text: none, then the text ends
     assert (summary.prompts, summary.tokens, summary.skipped) == (2, 6, 1)
