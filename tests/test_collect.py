@@ -511,10 +511,19 @@ def test_too_large_a_batch_says_so(tmp_path, monkeypatch):
         collect(tiny_pair("llama"), PROMPTS[:2], tmp_path, max_new_tokens=3, batch_size=2)
 
 
+def test_two_prompts_of_one_id_are_refused_before_the_run(tmp_path):
+    class Named(list):
+        id = "a"
+
+    with pytest.raises(ValueError, match="prompts 0 and 2 have the same id 'a'; give each its own"):
+        collect(tiny_pair("llama"), [Named([5, 6]), [7, 8], Named([9])], tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_summary_by_hand():
     from builders.traces import record as row
 
-    rows = [row([5, 6, 7, 8], [5, 6, 9, 8]), row([5, 6], [4, 6])]
+    rows = [row([5, 6, 7, 8], [5, 6, 9, 8]), row([5, 6], [4, 6], index=1)]
     summary = summarize(Trace.from_records(rows, {"eos_token_ids": [], "max_overrun": 4, "skipped": [{"id": "x"}]}))
     # iterations: from 0 two accepted, from 3 none and the text ends; second text: none, then the text ends
     assert (summary.prompts, summary.tokens, summary.skipped) == (2, 6, 1)

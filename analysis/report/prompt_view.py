@@ -131,6 +131,5 @@ def _overruns(trace: Trace, prompt: int, rounds: np.ndarray) -> dict[int, tuple[
     return found
 
 
-def _rounded(values: np.ndarray) -> list[float | None]:
-    # JSON knows no nan; a half-precision run can record one.
-    return [round(value, 3) if np.isfinite(value) else None for value in values.astype(float).tolist()]
+def _rounded(values: np.ndarray) -> list[float]:
+    return [round(value, 3) for value in values.astype(float).tolist()]

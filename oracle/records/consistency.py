@@ -53,7 +53,7 @@ def _check_texts(columns: Columns, eos: list[int]) -> None:
 
 
 def _check_overruns(columns: Columns, most: int) -> None:
-    text, draft, position = (columns.get(name) for name in ("target_tokens", "draft_tokens", "overrun_position"))
+    text, draft, position = columns["target_tokens"], columns.get("draft_tokens"), columns.get("overrun_position")
     if position is None:
         if draft is None:
             raise Refused(

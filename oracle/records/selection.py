@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ class _Rows(Protocol):
 
     def columns(self) -> dict[str, Flat]: ...
 
-    def with_columns(self, found: Mapping[str, Flat], /) -> _Rows: ...
+    def with_columns(self, found: Mapping[str, Flat], /) -> Any: ...
 
 
 T = TypeVar("T", bound=_Rows)

@@ -220,7 +220,7 @@ class Trace:
     def need(self, name: str, *, for_: str) -> Any:
         """The array of an optional column (``Overruns`` for "overruns", ``Rounds`` for "rounds").
 
-        Raises ValueError where the trace lacks it; the message says that ``for_`` needs it and what to do.
+        Raises ValueError where the trace lacks it; the message says that it is needed by ``for_`` and what to do.
         """
         known = columns.by_name(columns.TRACE)
         if name in ("overruns", "rounds"):
@@ -232,7 +232,7 @@ class Trace:
         if found is None:
             why = "" if self.draft_kind == "chain" else f" (its draft is of kind {self.draft_kind})"
             raise ValueError(
-                f"this trace has no {name}{why}: {for_} needs it ({meaning}); "
+                f"this trace has no {name}{why}: needed by {for_} ({meaning}); "
                 f"record it with `oracle collect`, or choose what does without {name}"
             )
         return found
@@ -291,24 +291,24 @@ class Trace:
         if self.draft_tokens is not None:
             return self.draft_tokens == self.target_tokens
         agrees = np.ones(self.tokens, bool)
-        agrees[self.need("overruns", for_="where draft and target agree").position] = False
+        agrees[self.need("overruns", for_="a replay position by position").position] = False
         return agrees
 
     @functools.cached_property
     def draft_ends(self) -> np.ndarray:
         """Whether the draft's choice is EOS, bool [N]: a draft stops there."""
-        return np.isin(self.need("draft_tokens", for_="where a draft ends"), self.eos_token_ids)
+        return np.isin(self.need("draft_tokens", for_="finding where a draft ends"), self.eos_token_ids)
 
     @functools.cached_property
     def overrun_ends(self) -> np.ndarray:
         """The same for the flat tokens of the overruns, bool [offsets[-1]]."""
-        return np.isin(self.need("overrun_tokens", for_="where a draft ends"), self.eos_token_ids)
+        return np.isin(self.need("overrun_tokens", for_="finding where a draft ends"), self.eos_token_ids)
 
     @functools.cached_property
     def overrun_of(self) -> np.ndarray:
         """Row in ``overruns`` of every disagreement, int64 [N]; -1 where the draft agrees."""
         rows = np.full(self.tokens, -1, dtype=np.int64)
-        position = self.need("overruns", for_="what the draft says after a disagreement").position
+        position = self.need("overruns", for_="reading on after a disagreement").position
         rows[position] = np.arange(len(position))
         return rows
 
@@ -368,7 +368,7 @@ class Trace:
                 found[column.name] = self._as_written(column, values)
         return found
 
-    def with_columns(self, found: Mapping[str, Flat]) -> Trace:
+    def with_columns(self, found: Mapping[str, Flat], /) -> Trace:
         """A trace of other rows under the same ``meta``."""
         return _assemble(found, self.meta)
 
@@ -378,8 +378,9 @@ class Trace:
         if column.axis == "prompt_token":
             return Flat(values, (self.prompt_offsets,))
         if column.axis == "token":
-            return Flat(values, (self.offsets, self.rounds.offsets) if column.inner else (self.offsets,))
-        over = self.overruns
+            inner = (self.need("rounds", for_=column.name).offsets,) if column.inner else ()
+            return Flat(values, (self.offsets, *inner))
+        over = self.need("overruns", for_=column.name)
         outer = np.searchsorted(over.position, self.offsets)
         if column.inner:
             return Flat(values, (outer, over.offsets))
@@ -553,7 +554,6 @@ def iter_records(trace: Trace) -> Iterator[Record]:
     fields = {name: flat for name, flat in found.items() if name in Record.__dataclass_fields__}
     extra = {name: flat for name, flat in found.items() if name not in fields}
     for number in range(trace.prompts):
-        row = {name: flat.row(number) for name, flat in fields.items()}
-        whole = {name: int(row[name]) for name in ("index", "max_new_tokens")}
-        more = {name: flat.row(number) for name, flat in extra.items()}
-        yield Record(**row | whole | {"finish": str(row["finish"])}, extra=more)
+        row: dict[str, Any] = {name: flat.row(number) for name, flat in fields.items()}
+        row |= {"finish": str(row["finish"]), **{name: int(row[name]) for name in ("index", "max_new_tokens")}}
+        yield Record(**row, extra={name: flat.row(number) for name, flat in extra.items()})

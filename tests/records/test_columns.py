@@ -87,7 +87,7 @@ def test_a_column_is_added_in_one_place(tmp_path, monkeypatch):
     assert "topk_probability" in columns.markdown(columns.TRACE)
     without = trace(pattern("+-"))
     assert without.lacks == ("topk_probability",)
-    with pytest.raises(ValueError, match="this trace has no topk_probability: a trained policy needs it"):
+    with pytest.raises(ValueError, match="this trace has no topk_probability: needed by a trained policy"):
         without.need("topk_probability", for_="a trained policy")
     records[0].extra["topk_probability"][0][0] = 1.5
     with pytest.raises(

@@ -67,10 +67,10 @@ def test_a_whole_trace_lacks_nothing():
 
 def test_what_is_lacking_is_refused_by_name():
     with pytest.raises(
-        ValueError, match=r"this trace has no entropy: svip needs it .*`oracle collect`.* without entropy"
+        ValueError, match=r"this trace has no entropy: needed by svip .*`oracle collect`.* without entropy"
     ):
         without("entropy", "overrun_entropy").need("entropy", for_="svip")
-    with pytest.raises(ValueError, match="this trace has no overruns: dynamic needs it"):
+    with pytest.raises(ValueError, match="this trace has no overruns: needed by dynamic"):
         without(*OVERRUNS).need("overruns", for_="dynamic")
     with pytest.raises(ValueError, match="'logit' is no column of a trace; legal: id, index"):
         without().need("logit", for_="a policy")
@@ -125,11 +125,11 @@ def test_signals_that_are_not_numbers_are_no_signals():
 def test_signals_that_are_there_are_judged():
     some = without("entropy", "overrun_entropy")
     assert [found.signal for found in signals.signal_quality(some, resamples=5)] == ["confidence", "margin"]
-    with pytest.raises(ValueError, match="this trace has no entropy: judging this signal needs it"):
+    with pytest.raises(ValueError, match="this trace has no entropy: needed by judging this signal"):
         signals.signal_quality(some, names=["entropy"])
-    with pytest.raises(ValueError, match="this trace has no confidence: the ROC curves"):
+    with pytest.raises(ValueError, match="this trace has no confidence: needed by the ROC curves"):
         plot_roc(without(*SOURCES["signals"]))
-    with pytest.raises(ValueError, match="this trace has no confidence: the heatmap"):
+    with pytest.raises(ValueError, match="this trace has no confidence: needed by the heatmap"):
         plots.plot_heatmap(without(*SOURCES["signals"]), ["x"] * 5)
 
 

@@ -97,7 +97,7 @@ def test_run_lengths_alone_are_enough():
 
 
 def test_a_chain_s_columns_are_refused_by_name(written):
-    with pytest.raises(ValueError, match=r"no confidence \(its draft is of kind round\): dynamic needs it"):
+    with pytest.raises(ValueError, match=r"no confidence \(its draft is of kind round\): needed by dynamic"):
         written.need("confidence", for_="dynamic")
     assert written.need("round_confidence", for_="dynamic")[0] == 0.5
 

@@ -164,7 +164,7 @@ def test_view_by_hand():
     row = record(
         [10, 11, 12, 13, 14, 15],
         [10, 11, 99, 13, 14, 15],
-        confidence=[0.9, 0.8, 0.5, 0.7, np.nan, 0.12345],
+        confidence=[0.9, 0.8, 0.5, 0.7, 0.6, 0.12345],
         overruns={2: [(50, 0.4), (51, 0.3), (52, 0.2)]},
     )
     data = trace(row)
@@ -178,7 +178,7 @@ def test_view_by_hand():
     assert view["rounds"] == [[0, 4, 2, 3, 2, 2], [0, 2, 2, 3, 2, 2], [at for n in range(6) for at in (n, 0, 0)]]
     assert list(view["overruns"]) == ["2"]
     assert [text[number] for number in view["overruns"]["2"][0]] == ["<50>"] and view["overruns"]["2"][1] == [0.4]
-    assert view["confidence"] == [0.9, 0.8, 0.5, 0.7, None, 0.123]
+    assert view["confidence"] == [0.9, 0.8, 0.5, 0.7, 0.6, 0.123]
     assert view["speedups"] == [round(6 / (2 + 0.1 * 6), 3), round(6 / (2 + 0.1 * 4), 3), 1.0]
 
 
