@@ -14,7 +14,8 @@ SINGLE = ("heatmap",)  # pictures of one prompt's text
 Tokenizer = Annotated[
     str | None,
     typer.Option(
-        "--tokenizer", help="Its folder, or a model in the cache of Hugging Face; default: the trace's target."
+        "--tokenizer",
+        help="Its folder, or a model in the cache of Hugging Face; default: the trace's target, if it is in that cache.",
     ),
 ]
 
