@@ -81,17 +81,26 @@ def render_chat(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     """Return the token ids of a chat with `text` as its one user turn and the assistant's turn opened.
 
     Ids, not text: the template already writes the special tokens, and encoding its text again would add a second BOS.
-    `text` is a prompt's `user_turn`. Raises ValueError if the tokenizer has no chat template.
+    `text` is a prompt's `user_turn`. Raises ValueError if the tokenizer has no chat template, or one that fails: the
+    library renders it in a sandbox, which lets it reach nothing but the turns.
     """
+    from jinja2 import TemplateError
+
+    name = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
     if not getattr(tokenizer, "chat_template", None):
-        name = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
         raise ValueError(
             f"The tokenizer {name!r} has no chat template. "
             'It would be in its chat_template.jinja, or under "chat_template" in its tokenizer_config.json. '
             "Leave --chat out, or take a model that was tuned for chat."
         )
     turns = [{"role": "user", "content": text}]
-    return tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=True, return_dict=False)
+    try:
+        return tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=True, return_dict=False)
+    except TemplateError as error:
+        raise ValueError(
+            f"The chat template of the tokenizer {name!r} cannot be used ({error}). "
+            "Leave --chat out, or take a model that was tuned for chat."
+        ) from error
 
 
 def _source_name(source: str | os.PathLike) -> str:
