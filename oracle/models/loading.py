@@ -160,14 +160,14 @@ def _explained(source: str, where: dict[str, bool]) -> Iterator[None]:
     except Refused:
         raise
     except Exception as error:
+        if "trust_remote_code" in str(error):
+            raise ValueError(f"{source}: {CODE_REFUSED}") from error
         if not _is_dir(source) and where["local_files_only"]:
             problem = _hub_problem(source)
             raise ValueError(
                 f"{source}: neither a local directory nor in the hub's cache, and the hub does not provide it "
                 f"({problem}); {_LOCAL}"
             ) from error
-        if "trust_remote_code" in str(error):
-            raise ValueError(f"{source}: {CODE_REFUSED}") from error
         raise ValueError(f"{source}: cannot be loaded ({_first_line(error)})") from error
 
 

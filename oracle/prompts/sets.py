@@ -84,8 +84,6 @@ def render_chat(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     `text` is a prompt's `user_turn`. Raises ValueError if the tokenizer has no chat template, or one that fails: the
     library renders it in a sandbox, which lets it reach nothing but the turns.
     """
-    from jinja2 import TemplateError
-
     name = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
     if not getattr(tokenizer, "chat_template", None):
         raise ValueError(
@@ -96,7 +94,7 @@ def render_chat(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     turns = [{"role": "user", "content": text}]
     try:
         return tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=True, return_dict=False)
-    except TemplateError as error:
+    except Exception as error:  # a template is a small program, which can fail in any way
         raise ValueError(
             f"The chat template of the tokenizer {name!r} cannot be used ({error}). "
             "Leave --chat out, or take a model that was tuned for chat."
