@@ -7,13 +7,14 @@ import datetime
 import importlib.metadata
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oracle.models.pairs import Pair, check_pair, describe
+from oracle.models.checks import check_pair
+from oracle.models.identity import describe
+from oracle.models.pair import Pair
 from oracle.prompts.encode import Encoded, digest, encode
 from oracle.records.trace import Trace, oracle_positions, part_files, read_meta, write_meta, write_part
 
@@ -133,22 +134,18 @@ def summarize(trace: Trace) -> Summary:
 def _run(pair: Pair, encoded: Sequence[Encoded], out: Path, done: int, meta: dict, progress: bool) -> int:
     """Collect and write the parts after the ``done`` first ones; returns the target's tokens in them."""
     from oracle.models.decoding import neutral
-    from oracle.overruns import can_share
-    from oracle.record import record_batch
+    from oracle.record import record_batch, way
 
     size = meta["batch_size"]
     starts = range(done * size, len(encoded), size)
     tokens = 0
     with neutral(pair), _bar(len(encoded), done * size, progress and len(starts) > 0) as advance:
         longest = max(len(item.tokens) for item in encoded) + meta["max_new_tokens"]
-        together = len(starts) > 0 and can_share(pair.draft, longest)
-        if len(starts) and not together:
-            kind = type(pair.draft).__name__
-            warnings.warn(f"{kind} cannot continue several texts on one cache: overruns take longer", stacklevel=3)
+        how = way(pair, longest) if len(starts) else None
         for start in starts:
             batch = encoded[start : start + size]
             with _memory_errors(size):
-                records = record_batch(pair, batch, meta["max_overrun"], together, meta["reference"])
+                records = record_batch(pair, batch, meta["max_overrun"], how, meta["reference"])
             with _disk_errors(out):
                 write_part(out, start // size, records)
             tokens += sum(len(record.target_tokens) for record in records)
@@ -157,7 +154,7 @@ def _run(pair: Pair, encoded: Sequence[Encoded], out: Path, done: int, meta: dic
 
 
 def _facts(pair: Pair, encoded: Sequence[Encoded]) -> dict[str, Any]:
-    from oracle.models.decoding import eos_token_ids
+    from oracle.models.configs import eos_token_ids
 
     return {
         "pair": pair.name,

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from models import tiny_pair
-from records import EOS, pattern
-from test_pairs import save, word_tokenizer
+from builders.pairs import tiny_pair
+from builders.tokenizers import save, word_tokenizer
+from builders.traces import EOS, pattern
 from typer.testing import CliRunner
 
-from oracle import loading
 from oracle.cli import app
 from oracle.generate import plain
-from oracle.pairs import load_pair
-from oracle.prompts import render_chat
+from oracle.models import loading
+from oracle.models.pairs import load_pair
+from oracle.models.untrusted import Refused, no_questions
+from oracle.prompts.chat import render_chat
+from oracle.records.trace import write_meta, write_part
 from oracle.timing import Clock
-from oracle.trace import write_meta, write_part
-from oracle.untrusted import Refused, no_questions
 
 ROOT = Path(__file__).parent.parent
 REFUSED = "checkpoints that bring their own code are not supported; choose a model that transformers implements"
@@ -245,7 +245,7 @@ def test_kernels_of_the_hub_are_refused(values, message, draft, honest, marker, 
 def test_kernels_of_a_part_are_refused():
     from transformers import Gemma3Config
 
-    from oracle.untrusted import check_config
+    from oracle.models.untrusted import check_config
 
     config = Gemma3Config()
     check_config("it", config)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from analysis.cost import CostModel
-    from oracle.models.pairs import Pair
+    from oracle.models.pair import Pair
     from oracle.records.runs import Runs
     from oracle.records.trace import Trace
 
