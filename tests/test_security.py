@@ -142,6 +142,13 @@ def test_code_of_another_folder(draft, honest, tmp_path, marker, asked):
     refused(draft, honest, REFUSED, marker, asked)
 
 
+def test_code_of_a_part_of_a_known_kind(draft, honest, marker, asked):
+    """The library builds a model's parts without handing on that no code is trusted."""
+    part = {"model_type": "colpali", "auto_map": {"AutoModel": f"{draft}--own.AutoModel"}}
+    (draft / "config.json").write_text(json.dumps({"model_type": "gemma3", "vision_config": part}))
+    refused(draft, honest, REFUSED, marker, asked)
+
+
 def test_a_kind_that_the_library_knows_is_loaded_by_the_library(draft, honest, marker, asked):
     edit(draft / "config.json", auto_map=AUTO)
     ignored(draft, honest, marker, asked)
