@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oracle.pairs import Pair, shared_rows
-
-_POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")  # names of the limit in model configs
+from oracle.pairs import Pair, most_positions, shared_rows
 
 
 @dataclass(frozen=True)
@@ -47,12 +45,8 @@ def encode(pair: Pair, prompts: Iterable, max_new_tokens: int, chat: bool = Fals
 
 def context_limit(pair: Pair) -> int | None:
     """Most positions that both models can read, or None where neither has a limit."""
-    limits = []
-    for model in (pair.target, pair.draft):
-        config = model.config.get_text_config()
-        limits += [getattr(config, name, None) for name in _POSITIONS]
-    real = [limit for limit in limits if isinstance(limit, int) and 0 < limit < 10**9]
-    return min(real, default=None)
+    limits = (most_positions(pair.target), most_positions(pair.draft))
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def digest(encoded: Sequence[Encoded]) -> str:

@@ -10,10 +10,25 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-from oracle.pairs import rows
-from oracle.passes import MOST_LOGITS, Collected, Columns, device_of, distribution, forward, positions_of, speak, takes
+from oracle.pairs import most_positions, rows
+from oracle.passes import (
+    MOST_LOGITS,
+    Collected,
+    Columns,
+    device_of,
+    distribution,
+    forward,
+    narrow,
+    positions_of,
+    speak,
+    takes,
+)
 
 _MOST_QUERIES = 512  # branches that advance in one pass, whatever the vocabulary
+_HIDDEN = 2048  # columns in front of the tried branches: as many as the largest known table that counts columns has
+
+
+_SHORTEST = 4  # positions of a row with a branch: a prompt token, the draft's choice, one after it, the target's last
 
 
 @dataclass(frozen=True)
@@ -57,13 +72,17 @@ def overruns_apart(
     vocabulary: int,
 ) -> list[Columns]:
     """As ``overruns_together``, each branch computed from its own prefix: slower, and right for every architecture."""
-    said: list[Columns] = []
+    said: list[Columns] = [{} for _ in branches]
     most = max(1, min(32, MOST_LOGITS // vocabulary))
     for at in range(0, len(branches), most):
         piece = branches[at : at + most]
         prefixes = [np.concatenate([prompts[one.row], texts[one.row][: one.position], [one.token]]) for one in piece]
         limits = [branch.limit for branch in piece]
-        said += speak(model, prefixes, limits, stop, lambda logits: distribution(logits[..., :vocabulary]))
+        for group in narrow([len(prefix) for prefix in prefixes], limits, most_positions(model)):
+            ours, theirs = ([values[n] for n in group] for values in (prefixes, limits))
+            found = speak(model, ours, theirs, stop, lambda logits: distribution(logits[..., :vocabulary]))
+            for number, columns in zip(group, found, strict=True):
+                said[at + number] = columns
     return said
 
 
@@ -72,28 +91,34 @@ def can_share(model: PreTrainedModel, longest: int) -> bool:
     """Whether branches may advance on one cache: the model takes positions and a 4-D mask, and obeys both.
 
     Tried on the model itself rather than listed by name: three branches of two tokens each must get the probabilities
-    that recomputing each prefix gives.  ``longest`` is the most positions that any row will have: up to there, nothing
-    may have fallen out of the cache.
+    that recomputing each prefix gives, behind more columns than there are positions, as in a cache that many share.
+    ``longest`` is the most positions that any row will have: up to there, nothing may have fallen out of the cache, and
+    no more of them are tried.
     """
+    if longest < _SHORTEST:
+        return True  # there will be no branch
     if not takes(model, "position_ids") or model.config._attn_implementation not in ("sdpa", "eager"):
         return False
     if not all(_remembers(layer, longest) for layer in DynamicCache(config=model.config).layers):
         return False
     try:
-        return _agree(model)
+        return _agree(model, longest)
     except (ValueError, TypeError, RuntimeError, IndexError, AttributeError):
         return False  # a model that cannot read such a mask says so in its own way
 
 
-def _agree(model: PreTrainedModel) -> bool:
-    """Whether three branches on one cache get what recomputation gives."""
+def _agree(model: PreTrainedModel, longest: int) -> bool:
+    """Whether three branches on one cache get what recomputation gives; ``longest`` (>= 4) positions are legal."""
     device = device_of(model)
-    context = torch.linspace(0, rows(model) - 1, 12, device=device).long()  # all different, as far as there are so many
-    branch = context.flip(0)[:6].reshape(2, 3)  # [steps, branches]
-    place = torch.tensor([[2, 7, 12]], device=device)
+    depth = min(12, longest - 2)  # the deepest branch says two tokens after it
+    tokens = torch.linspace(0, rows(model) - 1, 12, device=device).long()  # all different, as far as there are so many
+    context, branch = tokens[:depth], tokens.flip(0)[:6].reshape(2, 3)  # [depth], [steps, branches]
+    place = torch.tensor([[max(1, depth // 6), 7 * depth // 12, depth]], device=device)
     cache = DynamicCache()
     _plain(model, context, cache)
-    visible = torch.arange(len(context), device=device) < place[:, :, None]
+    cache = DynamicCache([(_behind_zeros(layer.keys), _behind_zeros(layer.values)) for layer in cache.layers])
+    column = torch.arange(-_HIDDEN, depth, device=device)
+    visible = (column >= 0) & (column < place[:, :, None])
     tolerance = 1e-3 if model.dtype in (torch.float32, torch.float64) else 0.1
     for step in range(2):
         visible = _seeing_itself(visible)
@@ -104,6 +129,11 @@ def _agree(model: PreTrainedModel) -> bool:
         if not torch.allclose(ours, theirs, rtol=0, atol=tolerance, equal_nan=True):  # NaN is somebody else's error
             return False
     return True
+
+
+def _behind_zeros(states: torch.Tensor) -> torch.Tensor:
+    """Keys or values [rows, heads, columns, size] behind ``_HIDDEN`` columns of zeros."""
+    return torch.nn.functional.pad(states, (0, 0, _HIDDEN, 0))
 
 
 def additive(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

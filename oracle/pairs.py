@@ -25,6 +25,8 @@ PUBLISHED = {
 }
 PAIRS = ("demo", *PUBLISHED)
 
+_POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")  # names of the limit in model configs
+
 # Almost any two tokenizers split it differently: indentation, digits, accents, tabs, other scripts, a special token.
 _PROBE = "def add(a, b):\n    return a + b  # naïve – 1, 22, 333\tÜber 你好 </s>"
 
@@ -128,6 +130,13 @@ def check_tokenizers(target: PreTrainedTokenizerBase, draft: PreTrainedTokenizer
 def rows(model: PreTrainedModel) -> int:
     """Number of token ids that a model scores, padding of the embedding included."""
     return int(model.config.get_text_config().vocab_size)
+
+
+def most_positions(model: PreTrainedModel) -> int | None:
+    """Most positions that a model can read, or None where its config names no limit."""
+    config = model.config.get_text_config()
+    limits = [getattr(config, name, None) for name in _POSITIONS]
+    return min((limit for limit in limits if isinstance(limit, int) and 0 < limit < 10**9), default=None)
 
 
 def unequal_rows(pair: Pair) -> str | None:

@@ -9,7 +9,7 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 
 from oracle.decoding import eos_token_ids
-from oracle.encode import Encoded
+from oracle.encode import Encoded, context_limit
 from oracle.generate import Settings, assisted
 from oracle.overruns import Branch, Context, overruns_apart, overruns_together
 from oracle.pairs import Pair, rows, shared_rows
@@ -21,6 +21,7 @@ from oracle.passes import (
     distribution,
     forward,
     left_padded,
+    narrow,
     positions_of,
     right_padded,
     speak,
@@ -37,9 +38,25 @@ def record_batch(
 ) -> list[Record]:
     """One Record a prompt, in order.  Call it inside ``decoding.neutral(pair)``.
 
-    ``reference`` is one of ``REFERENCES``: where the text comes from.  ``together`` lets all overruns of the batch advance on one cache (if ``overruns.can_share``), else each is computed
-    from its own prefix.  Raises RuntimeError where a model's logits are not numbers.
+    ``reference`` is one of ``REFERENCES``: where the text comes from.  ``together`` lets all overruns of the batch
+    advance on one cache (if ``overruns.can_share``), else each is computed from its own prefix.  Prompts that would pad
+    one another beyond the models' context are recorded one group after the other.  Raises RuntimeError where a model's
+    logits are not numbers.
     """
+    lengths, limits = [len(item.tokens) for item in batch], [item.max_new_tokens for item in batch]
+    groups = narrow(lengths, limits, context_limit(pair))
+    found = {}
+    for group in groups:
+        found |= zip(
+            group, _record_group(pair, [batch[n] for n in group], max_overrun, together, reference), strict=True
+        )
+    return [found[n] for n in range(len(batch))]
+
+
+def _record_group(
+    pair: Pair, batch: Sequence[Encoded], max_overrun: int, together: bool, reference: str
+) -> list[Record]:
+    """One Record a prompt of those that are padded to one length."""
     stop, vocabulary = eos_token_ids(pair), shared_rows(pair)
     prompts = [item.tokens for item in batch]
     limits = [item.max_new_tokens for item in batch]
