@@ -79,8 +79,8 @@ def overruns_apart(
         prefixes = [np.concatenate([prompts[one.row], texts[one.row][: one.position], [one.token]]) for one in piece]
         limits = [branch.limit for branch in piece]
         for group in narrow([len(prefix) for prefix in prefixes], limits, most_positions(model)):
-            ours, theirs = ([values[n] for n in group] for values in (prefixes, limits))
-            found = speak(model, ours, theirs, stop, lambda logits: distribution(logits[..., :vocabulary]))
+            begun, left = [prefixes[n] for n in group], [limits[n] for n in group]
+            found = speak(model, begun, left, stop, lambda logits: distribution(logits[..., :vocabulary]))
             for number, columns in zip(group, found, strict=True):
                 said[at + number] = columns
     return said
