@@ -140,7 +140,7 @@ def _run(pair: Pair, encoded: Sequence[Encoded], out: Path, done: int, meta: dic
     starts = range(done * size, len(encoded), size)
     tokens = 0
     with neutral(pair), _bar(len(encoded), done * size, progress and len(starts) > 0) as advance:
-        longest = max(len(item.tokens) for item in encoded) + meta["max_new_tokens"]
+        longest = max(len(item.tokens) + item.max_new_tokens for item in encoded)
         how = way(pair, longest) if len(starts) else None
         for start in starts:
             batch = encoded[start : start + size]

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from oracle.models import caches
-from oracle.models.batches import MOST_LOGITS, Collected, Columns
+from oracle.models.batches import MOST_LOGITS, Collected, Columns, narrow
 from oracle.models.masks import additive, seeing_itself
 from oracle.models.passes import Context, speak
 from oracle.models.scores import distribution
@@ -48,13 +48,16 @@ def overruns_apart(
 
     ``most`` branches are computed at once.
     """
-    said: list[Columns] = []
+    said: list[Columns] = [{} for _ in branches]
     most = max(1, min(most, MOST_LOGITS // view.vocabulary))
     for at in range(0, len(branches), most):
         piece = branches[at : at + most]
         prefixes = [np.concatenate([prompts[one.row], texts[one.row][: one.position], [one.token]]) for one in piece]
         limits = [branch.limit for branch in piece]
-        said += speak(view, prefixes, limits, distribution)
+        for group in narrow([len(prefix) for prefix in prefixes], limits, view.context):
+            found = speak(view, [prefixes[n] for n in group], [limits[n] for n in group], distribution)
+            for number, columns in zip(group, found, strict=True):
+                said[at + number] = columns
     return said
 
 

@@ -11,13 +11,13 @@ import torch
 
 from oracle.generate import Settings, assisted
 from oracle.models.abilities import Abilities
-from oracle.models.batches import Columns
+from oracle.models.batches import Columns, narrow
 from oracle.models.pair import Pair
 from oracle.models.passes import listen, speak
 from oracle.models.scores import best, check_numbers, distribution
 from oracle.models.view import View, views
 from oracle.overruns import Branch, overruns_apart, overruns_together
-from oracle.prompts.encode import Encoded
+from oracle.prompts.encode import Encoded, context_limit
 from oracle.records.trace import SIGNALS, Record
 from oracle.timing import Clock
 
@@ -37,9 +37,9 @@ def way(pair: Pair, longest: int) -> Way:
 
     Warns, naming the model, where that is a slower one.  Call it inside ``decoding.neutral(pair)``.
     """
-    target, draft = (Abilities(view) for view in views(pair))
+    target, draft = (Abilities(view, longest) for view in views(pair))
     alone = [model for model, can in ((pair.target, target), (pair.draft, draft)) if not can.keeps_rows_apart]
-    together = draft.shares_a_cache(longest)
+    together = draft.shares_a_cache
     if alone:
         kind = type(alone[0]).__name__
         warnings.warn(f"{kind} mixes the texts of a batch: prompts are read one by one, slower", stacklevel=3)
@@ -54,11 +54,17 @@ def record_batch(
 ) -> list[Record]:
     """One Record a prompt, in order.  Call it inside ``decoding.neutral(pair)``.
 
-    ``reference`` is one of ``REFERENCES``: where the text comes from.  Raises RuntimeError where a model's logits are
-    not numbers.
+    ``reference`` is one of ``REFERENCES``: where the text comes from.  Prompts that would pad one another beyond the
+    models' context are recorded one group after the other.  Raises RuntimeError where a model's logits are not numbers.
     """
-    pieces = [batch] if how.batched else [[item] for item in batch]
-    return [record for piece in pieces for record in _record_together(pair, piece, max_overrun, how, reference)]
+    lengths, limits = [len(item.tokens) for item in batch], [item.max_new_tokens for item in batch]
+    rows = range(len(batch))
+    groups = narrow(lengths, limits, context_limit(pair)) if how.batched else [[row] for row in rows]
+    found: dict[int, Record] = {}
+    for group in groups:
+        records = _record_together(pair, [batch[row] for row in group], max_overrun, how, reference)
+        found |= zip(group, records, strict=True)
+    return [found[row] for row in rows]
 
 
 @torch.inference_mode()

@@ -137,7 +137,7 @@ def test_pieces_of_any_size_give_the_same(kind, tmp_path, monkeypatch):
 
 
 def shares(model, longest):
-    return Abilities(views(Pair(model, model))[1]).shares_a_cache(longest)
+    return Abilities(views(Pair(model, model))[1], longest).shares_a_cache
 
 
 @pytest.mark.parametrize("kind", CONFIGS)

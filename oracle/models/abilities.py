@@ -16,16 +16,24 @@ from oracle.models.batches import left_padded, positions_of
 from oracle.models.masks import additive, seeing_itself
 from oracle.models.view import Reader, View
 
-_TOKENS = 12  # of the text that a probe reads
-_LONGEST = _TOKENS + 2  # positions that a probe needs
+_MOST = 14  # positions that a probe reads, where texts are as long
+_SHORTEST = 4  # positions of a text with a branch: a prompt token, the draft's choice, one after it, the target's last
+_HIDDEN = 2048  # columns in front of the tried branches: as many as the largest known table that counts columns has
 _ERRORS = (ValueError, TypeError, RuntimeError, IndexError, AttributeError)  # how models say that they cannot do it
 
 
 class Abilities:
-    """What the model of a view can do.  Ask inside ``decoding.neutral(pair)``: probes are passes like any other."""
+    """What the model of a view can do.  Ask inside ``decoding.neutral(pair)``: probes are passes like any other.
 
-    def __init__(self, view: View) -> None:
+    ``longest`` is the most positions that any text will have (default: what the model can read): no probe reads more.
+    """
+
+    def __init__(self, view: View, longest: int | None = None) -> None:
         self._view = view
+        self._longest = longest if longest is not None else view.context
+        positions = _MOST if self._longest is None else min(_MOST, self._longest)
+        # All different, as far as there are so many; a branch says two tokens after them.
+        self._text = torch.linspace(0, view.vocabulary - 1, max(1, positions - 2), device=view.device).long()
 
     @cached_property
     def takes_positions(self) -> bool:
@@ -62,60 +70,57 @@ class Abilities:
         """What it says of a text does not depend on the other texts of a batch, nor on padding on the left."""
         return self._tried(_neighbours_agree)
 
-    def shares_a_cache(self, longest: int) -> bool:
-        """Whether all branches of a text may advance on one cache when texts have up to ``longest`` positions.
-
-        Up to there, nothing may have fallen out of the cache.
-        """
-        enough = self.remembers is None or self.remembers >= longest
-        return enough and self.obeys_masks
+    @cached_property
+    def shares_a_cache(self) -> bool:
+        """Whether all branches of a text may advance on one cache: nothing has fallen out of it, and masks are obeyed."""
+        if self._longest is not None and self._longest < _SHORTEST:
+            return True  # there will be no branch
+        kept = self.remembers
+        return (kept is None or (self._longest is not None and kept >= self._longest)) and self.obeys_masks
 
     @torch.inference_mode()
-    def _tried(self, agrees: Callable[[View], bool]) -> bool:
-        if self._view.context is not None and self._view.context < _LONGEST:
-            return False  # no probe fits: the slower way is right for every model
+    def _tried(self, agrees: Callable[[View, torch.Tensor], bool]) -> bool:
         try:
-            return agrees(self._view)
+            return agrees(self._view, self._text)
         except _ERRORS:
             return False
 
 
-def _branches_agree(view: View) -> bool:
-    text = _text(view)
-    branch = text.flip(0)[:6].reshape(2, 3)  # [steps, branches]
-    place = torch.tensor([[2, 7, 12]], device=view.device)
+def _branches_agree(view: View, text: torch.Tensor) -> bool:
+    """Behind more columns than there are positions, as in a cache that many branches share."""
+    depth = len(text)
+    branch = (
+        torch.linspace(view.vocabulary - 1, 0, _MOST - 2, device=view.device).long()[:6].reshape(2, 3)
+    )  # [steps, n]
+    place = torch.tensor([[max(1, depth // 6), 7 * depth // 12, depth]], device=view.device)
     cache = DynamicCache()
     mask = torch.ones_like(text, dtype=torch.bool)[None]
     view.logits(text[None], mask, positions_of(mask), cache, keep=1)
-    visible = torch.arange(len(text), device=view.device) < place[:, :, None]
+    cache = caches.behind_zeros(cache, _HIDDEN)
+    column = torch.arange(-_HIDDEN, depth, device=view.device)
+    visible = (column >= 0) & (column < place[:, :, None])
     for step in range(2):
         visible = seeing_itself(visible)
         ours = view.logits(branch[None, step], additive(visible, view.model.dtype), place + step, cache, keep=3)[0]
-        prefixes = [torch.cat([text[:depth], branch[: step + 1, n]]) for n, depth in enumerate(place[0].tolist())]
+        prefixes = [torch.cat([text[:end], branch[: step + 1, n]]) for n, end in enumerate(place[0].tolist())]
         if not _alike(view, ours, torch.stack([view.after(prefix) for prefix in prefixes])):
             return False
     return True
 
 
-def _forgetting_agrees(view: View) -> bool:
-    text = _text(view)
-    reader = Reader(view)
-    reader.read(text[:9], keep=1)
-    reader.forget(5)
-    other = text.flip(0)[:3]
-    return _alike(view, reader.read(other, keep=1)[0], view.after(torch.cat([text[:5], other])))
+def _forgetting_agrees(view: View, text: torch.Tensor) -> bool:
+    reader, kept = Reader(view), len(text) // 2
+    reader.read(text, keep=1)
+    reader.forget(kept)
+    other = text.flip(0)[: len(text) - kept]
+    return _alike(view, reader.read(other, keep=1)[0], view.after(torch.cat([text[:kept], other])))
 
 
-def _neighbours_agree(view: View) -> bool:
-    texts = [row.cpu().numpy() for row in (_text(view), _text(view).flip(0)[:5], _text(view)[3:4])]
+def _neighbours_agree(view: View, text: torch.Tensor) -> bool:
+    texts = [row.cpu().numpy() for row in (text, text.flip(0)[: 1 + len(text) // 3], text[-1:])]
     ids, mask = left_padded(texts, view.device)
     together = view.logits(ids, mask, positions_of(mask), caches.fresh(view.model), keep=1)[:, 0]
     return _alike(view, together, torch.stack([view.after(torch.from_numpy(text)) for text in texts]))
-
-
-def _text(view: View) -> torch.Tensor:
-    """Ids that are all different, as far as there are so many; int64 [_TOKENS]."""
-    return torch.linspace(0, view.vocabulary - 1, _TOKENS, device=view.device).long()
 
 
 def _alike(view: View, ours: torch.Tensor, theirs: torch.Tensor) -> bool:

@@ -11,6 +11,25 @@ Columns = dict[str, np.ndarray]  # name -> one value a token
 MOST_LOGITS = 2**25  # held at once: 128 MB in float32, and a few temporary copies of that
 
 
+def narrow(lengths: Sequence[int], more: Sequence[int], most: int | None) -> list[list[int]]:
+    """Row numbers in groups: the longest of ``lengths`` and the most of ``more`` in a group are ``most`` together.
+
+    Padding must not make a batch wider than any row of it may become: some models have tables with a place for every
+    column, not only for every position.  A row that is too long by itself makes a group by itself.
+    """
+    if most is None or max(lengths) + max(more) <= most:
+        return [list(range(len(lengths)))]
+    groups: list[list[int]] = []
+    room = 0  # for what follows, in the last group
+    for row in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
+        if groups and more[row] <= room:
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+            room = most - lengths[row]
+    return [sorted(group) for group in groups]
+
+
 def left_padded(rows: Sequence[np.ndarray], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """Token ids int64 and mask bool, both [rows, longest]."""
     width = max(len(row) for row in rows)

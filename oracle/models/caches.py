@@ -37,6 +37,13 @@ def copy_rows(cache: DynamicCache, rows: Sequence[int]) -> DynamicCache:
     return DynamicCache([(layer.keys[rows], layer.values[rows]) for layer in cache.layers])
 
 
+def behind_zeros(cache: DynamicCache, columns: int) -> DynamicCache:
+    """Another cache, with so many columns of zeros before what this one holds."""
+    padding = (0, 0, columns, 0)  # keys and values are [rows, heads, columns, size]
+    pad = torch.nn.functional.pad
+    return DynamicCache([(pad(layer.keys, padding), pad(layer.values, padding)) for layer in cache.layers])
+
+
 def remembered(model: PreTrainedModel) -> int | None:
     """Most positions that every layer of the model's cache keeps; None without a limit, 0 for recurrent states."""
     reaches = [_reach(layer) for layer in fresh(model).layers]
