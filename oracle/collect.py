@@ -6,14 +6,14 @@ import contextlib
 import datetime
 import importlib.metadata
 import time
-import warnings
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oracle.models.pairs import Pair, check_pair, describe
+from oracle.models.checks import check_pair
+from oracle.models.identity import describe
+from oracle.models.pair import Pair
 from oracle.progress import bar
 from oracle.prompts.encode import Encoded, digest, encode
 from oracle.records.trace import FOLDER, Trace, to_table
@@ -100,7 +100,6 @@ def collect(
         raise ValueError(f"reference is {reference!r}; legal: {', '.join(REFERENCES)}")
     check_pair(pair)
     encoded, skipped = encode(pair, prompts, max_new_tokens, chat)
-    _expect_once(encoded)
     if not encoded:
         first = f" ({len(skipped)} left out, the first one for: {skipped[0]['reason']})" if skipped else ""
         raise ValueError(f"there is no prompt to collect{first}")
@@ -135,8 +134,7 @@ def summarize(trace: Trace) -> Summary:
 def _run(pair: Pair, encoded: Sequence[Encoded], folder: Writing, progress: bool) -> int:
     """Collect and write what is missing, one part a batch; returns the target's tokens in it."""
     from oracle.models.decoding import neutral
-    from oracle.overruns import can_share
-    from oracle.record import record_batch
+    from oracle.record import record_batch, way
 
     meta = folder.meta
     batches = _missing(encoded, meta["batch_size"], folder.units)
@@ -146,14 +144,11 @@ def _run(pair: Pair, encoded: Sequence[Encoded], folder: Writing, progress: bool
         neutral(pair),
         bar("collecting", "prompts", len(encoded), len(encoded) - left, progress and left > 0) as advance,
     ):
-        longest = max(len(item.tokens) for item in encoded) + meta["max_new_tokens"]
-        together = left > 0 and can_share(pair.draft, longest)
-        if left and not together:
-            kind = type(pair.draft).__name__
-            warnings.warn(f"{kind} cannot continue several texts on one cache: overruns take longer", stacklevel=3)
+        longest = max(len(item.tokens) + item.max_new_tokens for item in encoded)
+        how = way(pair, longest) if left else None
         for batch in batches:
             with _memory_errors(meta["batch_size"]):
-                records = record_batch(pair, batch, meta["max_overrun"], together, meta["reference"])
+                records = record_batch(pair, batch, meta["max_overrun"], how, meta["reference"])
             folder.add(batch[0].index, to_table(records))
             tokens += sum(len(record.target_tokens) for record in records)
             advance(len(batch), f"{tokens / (time.perf_counter() - started):.0f} tokens/s")
@@ -170,14 +165,8 @@ def _missing(encoded: Sequence[Encoded], size: int, done: set[str | int]) -> lis
     return [batch for batch in left if batch]
 
 
-def _expect_once(encoded: Sequence[Encoded]) -> None:
-    name, often = max(Counter(item.id for item in encoded).items(), key=lambda found: found[1], default=("", 0))
-    if often > 1:
-        raise ValueError(f"prompt id {name!r} is given {often} times; a trace knows prompts by id: give each its own")
-
-
 def _facts(pair: Pair, encoded: Sequence[Encoded]) -> dict[str, Any]:
-    from oracle.models.decoding import eos_token_ids
+    from oracle.models.configs import eos_token_ids
 
     return {
         "pair": pair.name,

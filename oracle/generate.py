@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from oracle.models.checks import unequal_rows
 from oracle.models.decoding import greedy_config, neutral
-from oracle.models.pairs import Pair, unequal_rows
+from oracle.models.pair import Pair
+from oracle.models.scores import check_pass
+from oracle.models.view import views
 from oracle.policies.library import SCHEDULES, Settings
 from oracle.records.runs import ITERATION_COLUMNS
 from oracle.timing import Clock
@@ -48,9 +51,10 @@ def assisted(pair: Pair, prompt: np.ndarray, settings: Settings, *, max_new_toke
         config.num_assistant_tokens = settings.tokens
         config.num_assistant_tokens_schedule = settings.schedule
         config.assistant_confidence_threshold = float(settings.threshold)
-        with _watched_generator(pair.target, watch), _watched_forward(pair.target, watch), _own_advice_unheard():
+        with _watched_generator(pair.target, watch), _watched_forward(pair, watch), _own_advice_unheard():
             text, start, end = _call(pair, prompt, max_new_tokens, clock, pair.draft)
         after = config.num_assistant_tokens
+    watch.check_numbers()
     observed = _assisted_rows(watch.rounds, text, start, end, after)
     _check_in_force(observed, settings)
     return observed
@@ -59,8 +63,9 @@ def assisted(pair: Pair, prompt: np.ndarray, settings: Settings, *, max_new_toke
 def plain(pair: Pair, prompt: np.ndarray, *, max_new_tokens: int, clock: Clock) -> Observed:
     """``target.generate`` without a draft, greedy, on one prompt (int [P], P >= 1): an iteration is one token."""
     watch = _Watch(clock, len(prompt))
-    with neutral(pair), _watched_forward(pair.target, watch):
+    with neutral(pair), _watched_forward(pair, watch):
         text, start, end = _call(pair, prompt, max_new_tokens, clock)
+    watch.check_numbers()
     return _plain_rows(watch.forwards, len(prompt), text, start, end)
 
 
@@ -79,8 +84,8 @@ def _call(
     pair: Pair, prompt: np.ndarray, max_new_tokens: int, clock: Clock, draft: torch.nn.Module | None = None
 ) -> tuple[np.ndarray, float, float]:
     """New tokens, and the clock before and after."""
-    device = pair.target.get_input_embeddings().weight.device
-    ids = torch.from_numpy(np.asarray(prompt, dtype=np.int64)).to(device)[None]
+    target, _ = views(pair)
+    ids = torch.from_numpy(np.asarray(prompt, dtype=np.int64)).to(target.device)[None]
     config = greedy_config(pair, max_new_tokens)
     mask = torch.ones_like(ids)
     start = clock()
@@ -100,6 +105,12 @@ class _Watch:
     rounds: list[dict[str, Any]] = field(default_factory=list)
     forwards: list[tuple[float, float]] = field(default_factory=list)  # start and end of every target pass
     drafting: bool = False  # the draft may be the target itself: its passes are not target passes
+    last: dict[str, torch.Tensor] = field(default_factory=dict)  # role -> logits of its last pass, kept as they are
+
+    def check_numbers(self) -> None:
+        """Raise RuntimeError if a model's logits were no numbers.  Once a call, when its clock has stopped."""
+        for role, logits in self.last.items():
+            check_pass(logits, role)
 
     def attach(self, generator: Any) -> None:
         """Watch a candidate generator that the library has built for this call."""
@@ -164,19 +175,26 @@ def _own_advice_unheard() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _watched_forward(target: torch.nn.Module, watch: _Watch) -> Iterator[None]:
-    """Clock the target's own forward passes."""
+def _watched_forward(pair: Pair, watch: _Watch) -> Iterator[None]:
+    """Clock the target's own forward passes, and keep the logits of each model's last pass."""
     started: list[float] = []
 
     def before(module, inputs):
+        watch.last.pop("draft" if watch.drafting else "target", None)  # no longer than the library itself keeps them
         if not watch.drafting:
             started.append(watch.clock())
 
     def after(module, inputs, outputs):
         if not watch.drafting:
             watch.forwards.append((started.pop(), watch.clock()))
+        watch.last["draft" if watch.drafting else "target"] = outputs.logits
 
-    handles = [target.register_forward_pre_hook(before), target.register_forward_hook(after)]
+    models = {id(model): model for model in (pair.target, pair.draft)}.values()
+    handles = [
+        handle
+        for model in models
+        for handle in (model.register_forward_pre_hook(before), model.register_forward_hook(after))
+    ]
     try:
         yield
     finally:

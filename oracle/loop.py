@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import DynamicCache, PreTrainedModel
 
 from oracle.generate import Observed, columns_of
-from oracle.models.decoding import eos_token_ids, neutral
-from oracle.models.pairs import Pair, shared_rows
-from oracle.models.passes import device_of, distribution, forward
+from oracle.models.abilities import Abilities
+from oracle.models.decoding import neutral
+from oracle.models.pair import Pair
+from oracle.models.scores import check_pass, distribution
+from oracle.models.view import Reader, views
 from oracle.policies.contract import SIGNALS, Policy, Signals, State, budget_of, sent_of, stops_at
 from oracle.timing import Clock
 
@@ -28,11 +29,12 @@ def draft_and_verify(
     ``state`` has one lane; None is the policy's start.
     """
     state = policy.start(1) if state is None else state
-    vocabulary, stop = shared_rows(pair), set(eos_token_ids(pair))
+    both = views(pair)
+    stop = set(both[0].stop)
     rows: list[dict[str, Any]] = []
     with neutral(pair):
         start = last = clock()
-        target, draft = Reader(pair.target, vocabulary), Reader(pair.draft, vocabulary)
+        target, draft = (Reader(view) for view in both)
         text = [int(token) for token in prompt]
         end = len(text) + max_new_tokens
         while len(text) < end and not (rows and text[-1] in stop):
@@ -40,7 +42,7 @@ def draft_and_verify(
             begun = clock()
             drafted, passes, signals = propose(draft, text, policy, state, min(budget, end - len(text) - 1), stop)
             proposed = clock()
-            choices = target.read(text + drafted, keep=len(drafted) + 1).argmax(-1).tolist()
+            choices = read_on(target, text + drafted, keep=len(drafted) + 1).argmax(-1).tolist()
             passed = clock()
             emitted = accept(drafted, choices, stop)
             accepted = len(emitted) - 1
@@ -56,6 +58,8 @@ def draft_and_verify(
             rows[-1]["prefill"] = verified - start
             last = verified
         finish = clock()
+    for reader, view in zip((target, draft), both, strict=True):
+        check_pass(reader.last, view.role)
     rows[-1]["rest_seconds"] += finish - last
     columns = columns_of(
         {name: [row[name] for row in rows] for name in rows[0]} | {"threshold": np.full(len(rows), np.nan)}
@@ -75,7 +79,7 @@ def propose(
     seen: dict[str, list[float]] = {name: [] for name in SIGNALS}
     signals, stopped = _row(seen), False
     while len(drafted) < limit and not stopped and not (drafted and drafted[-1] in stop):
-        values = distribution(draft.read(text + drafted, keep=1)[0])
+        values = distribution(read_on(draft, text + drafted, keep=1)[0])
         drafted.append(int(values["tokens"]))
         for name in SIGNALS:
             seen[name].append(float(values[name]))
@@ -102,35 +106,17 @@ def accept(drafted: list[int], choices: list[int], stop: set[int]) -> list[int]:
     return emitted
 
 
-class Reader:
-    """A model that reads a growing text and remembers what it has read."""
-
-    def __init__(self, model: PreTrainedModel, vocabulary: int) -> None:
-        self._model, self._vocabulary = model, vocabulary
-        self._cache = DynamicCache(config=model.config)
-        self._cache.activate_past_recording()
-
-    def read(self, text: list[int], keep: int) -> torch.Tensor:
-        """Logits after each of the last ``keep`` tokens of ``text``, float [keep, vocabulary]."""
-        known = self._cache.get_seq_length()
-        ids = torch.tensor([text[known:]], device=device_of(self._model))
-        positions = torch.arange(known, len(text), device=ids.device)[None]
-        mask = torch.ones(1, len(text), dtype=torch.bool, device=ids.device)
-        return forward(self._model, ids, mask, positions, self._cache, keep)[0, :, : self._vocabulary]
-
-    def forget(self, length: int) -> None:
-        """Forget everything after the first ``length`` tokens, if that much was read."""
-        rollback(self._cache, min(length, self._cache.get_seq_length()))
+def read_on(reader: Reader, text: list[int], keep: int) -> torch.Tensor:
+    """Logits after each of the last ``keep`` tokens of ``text``, of which the reader knows the beginning."""
+    return reader.read(torch.tensor(text[reader.length :]), keep)
 
 
-def rollback(cache: DynamicCache, keep: int) -> None:
-    """Cut ``cache`` to its first ``keep`` tokens.  Raises ValueError when it holds fewer."""
-    length = cache.get_seq_length()
-    if not 0 <= keep <= length:
-        raise ValueError(f"keep={keep}: the cache holds {length} tokens; give 0 to {length}")
-    if length:
-        cache.crop(keep - length)  # a negative count is how many to remove; 0 lets a sliding window shrink back
-    if cache.get_seq_length() != keep:
-        raise RuntimeError(
-            f"the cache holds {cache.get_seq_length()} tokens after a rollback to {keep}: it cannot roll back"
-        )
+def check_rollback(pair: Pair) -> None:
+    """Raise ValueError unless both models go on from an earlier token as if they had seen no later one."""
+    with neutral(pair):
+        for view in views(pair):
+            if not Abilities(view).rolls_back:
+                raise ValueError(
+                    f"the {view.role} ({type(view.model).__name__}) cannot forget the tokens of a draft that was "
+                    "rejected, so no policy of the toolkit's own loop can be measured on it; choose another model"
+                )

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oracle.models.pairs import Pair, check_pair, describe
+from oracle.models.checks import check_pair
+from oracle.models.identity import describe
+from oracle.models.pair import Pair
 from oracle.progress import bar
 from oracle.prompts.encode import Encoded, digest, encode
 from oracle.records.runs import FOLDER, Call, Runs, latest, read_calls, to_table
@@ -93,6 +95,7 @@ def measure(
 def _arms(pair: Pair, policies: Iterable[str | Policy | Callable]) -> dict[str, Policy]:
     """Text -> policy, plain decoding first.  Raises ValueError for one unknown, given twice, or not to be run here."""
     from oracle.generate import check_settings
+    from oracle.loop import check_rollback
     from oracle.policies import as_policy
     from oracle.policies.counting import Plain
     from oracle.policies.library import settings_of
@@ -112,6 +115,8 @@ def _arms(pair: Pair, policies: Iterable[str | Policy | Callable]) -> dict[str, 
         settings = settings_of(policy)
         if settings is not None:
             check_settings(pair, settings)
+        else:
+            check_rollback(pair)
         arms[text] = policy
     if len(arms) == 1:
         raise ValueError("no policy to measure; give at least one, for example dynamic or constant:tokens=5")
@@ -245,11 +250,13 @@ def _margin(pair: Pair, text: np.ndarray) -> float:
     """The target's lead of its first over its second choice after ``text``, in logits."""
     import torch
 
-    from oracle.models.passes import best, device_of
+    from oracle.models.decoding import neutral
+    from oracle.models.scores import best
+    from oracle.models.view import views
 
-    ids = torch.from_numpy(text.astype(np.int64))[None].to(device_of(pair.target))
-    with torch.inference_mode():
-        return float(best(pair.target(ids).logits[0, -1])["lead"])
+    target, _ = views(pair)
+    with torch.inference_mode(), neutral(pair):
+        return float(best(target.after(torch.from_numpy(text.astype(np.int64))))["lead"])
 
 
 def _meta(plan: Plan, prompts: object, skipped: list[dict]) -> dict[str, Any]:

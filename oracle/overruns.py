@@ -7,21 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from transformers import DynamicCache, PreTrainedModel
-from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-from oracle.models.pairs import rows
-from oracle.models.passes import (
-    MOST_LOGITS,
-    Collected,
-    Columns,
-    device_of,
-    distribution,
-    forward,
-    positions_of,
-    speak,
-    takes,
-)
+from oracle.models import caches
+from oracle.models.batches import MOST_LOGITS, Collected, Columns, narrow
+from oracle.models.masks import additive, seeing_itself
+from oracle.models.passes import Context, speak
+from oracle.models.scores import distribution
+from oracle.models.view import View
 
 _MOST_QUERIES = 512  # branches that advance in one pass, whatever the vocabulary
 
@@ -36,107 +28,37 @@ class Branch:
     limit: int  # tokens wanted after it, >= 1
 
 
-@dataclass(frozen=True)
-class Context:
-    """The draft's keys and values of a batch, and which cached column holds which position of its row."""
+def overruns_together(view: View, context: Context, branches: Sequence[Branch]) -> list[Columns]:
+    """Each branch's continuation, one token of all of them a pass, on the cache that they share.
 
-    cache: DynamicCache
-    mask: torch.Tensor  # bool [rows, columns], false on padding
-    positions: torch.Tensor  # int64 [rows, columns]
-    lengths: np.ndarray  # int64 [rows], prompt tokens
-
-
-def overruns_together(
-    model: PreTrainedModel, context: Context, branches: Sequence[Branch], stop: Sequence[int], vocabulary: int
-) -> list[Columns]:
-    """Each branch's continuation, one token of all of them a pass, on the cache that they share."""
+    Only for a model that can: see ``Abilities.shares_a_cache``.
+    """
     said: list[Columns] = [{} for _ in branches]
-    for group in _groups(branches, max(16, min(_MOST_QUERIES, MOST_LOGITS // vocabulary))):
-        found = _advance(model, context, [branches[number] for number in group], stop, vocabulary)
+    for group in _groups(branches, max(16, min(_MOST_QUERIES, MOST_LOGITS // view.vocabulary))):
+        found = _advance(view, context, [branches[number] for number in group])
         for number, columns in zip(group, found, strict=True):
             said[number] = columns
     return said
 
 
 def overruns_apart(
-    model: PreTrainedModel,
-    prompts: Sequence[np.ndarray],
-    texts: Sequence[np.ndarray],
-    branches: Sequence[Branch],
-    stop: Sequence[int],
-    vocabulary: int,
+    view: View, prompts: Sequence[np.ndarray], texts: Sequence[np.ndarray], branches: Sequence[Branch], most: int = 32
 ) -> list[Columns]:
-    """As ``overruns_together``, each branch computed from its own prefix: slower, and right for every architecture."""
-    said: list[Columns] = []
-    most = max(1, min(32, MOST_LOGITS // vocabulary))
+    """As ``overruns_together``, each branch computed from its own prefix: slower, and right for every architecture.
+
+    ``most`` branches are computed at once.
+    """
+    said: list[Columns] = [{} for _ in branches]
+    most = max(1, min(most, MOST_LOGITS // view.vocabulary))
     for at in range(0, len(branches), most):
         piece = branches[at : at + most]
         prefixes = [np.concatenate([prompts[one.row], texts[one.row][: one.position], [one.token]]) for one in piece]
         limits = [branch.limit for branch in piece]
-        said += speak(model, prefixes, limits, stop, lambda logits: distribution(logits[..., :vocabulary]))
+        for group in narrow([len(prefix) for prefix in prefixes], limits, view.context):
+            found = speak(view, [prefixes[n] for n in group], [limits[n] for n in group], distribution)
+            for number, columns in zip(group, found, strict=True):
+                said[at + number] = columns
     return said
-
-
-@torch.inference_mode()
-def can_share(model: PreTrainedModel, longest: int) -> bool:
-    """Whether branches may advance on one cache: the model takes positions and a 4-D mask, and obeys both.
-
-    Tried on the model itself rather than listed by name: three branches of two tokens each must get the probabilities
-    that recomputing each prefix gives.  ``longest`` is the most positions that any row will have: up to there, nothing
-    may have fallen out of the cache.
-    """
-    if not takes(model, "position_ids") or model.config._attn_implementation not in ("sdpa", "eager"):
-        return False
-    if not all(_remembers(layer, longest) for layer in DynamicCache(config=model.config).layers):
-        return False
-    try:
-        return _agree(model)
-    except (ValueError, TypeError, RuntimeError, IndexError, AttributeError):
-        return False  # a model that cannot read such a mask says so in its own way
-
-
-def _agree(model: PreTrainedModel) -> bool:
-    """Whether three branches on one cache get what recomputation gives."""
-    device = device_of(model)
-    context = torch.linspace(0, rows(model) - 1, 12, device=device).long()  # all different, as far as there are so many
-    branch = context.flip(0)[:6].reshape(2, 3)  # [steps, branches]
-    place = torch.tensor([[2, 7, 12]], device=device)
-    cache = DynamicCache()
-    _plain(model, context, cache)
-    visible = torch.arange(len(context), device=device) < place[:, :, None]
-    tolerance = 1e-3 if model.dtype in (torch.float32, torch.float64) else 0.1
-    for step in range(2):
-        visible = _seeing_itself(visible)
-        ours = forward(model, branch[None, step], additive(visible, model.dtype), place + step, cache, keep=3)[0]
-        prefixes = [torch.cat([context[:depth], branch[: step + 1, n]]) for n, depth in enumerate(place[0].tolist())]
-        theirs = torch.stack([_plain(model, prefix, DynamicCache(config=model.config)) for prefix in prefixes])
-        ours, theirs = ours.float().softmax(-1), theirs.float().softmax(-1)
-        if not torch.allclose(ours, theirs, rtol=0, atol=tolerance, equal_nan=True):  # NaN is somebody else's error
-            return False
-    return True
-
-
-def additive(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Attention mask [R, 1, M, columns]: 0 where ``visible`` (bool [R, M, columns]), else the lowest number."""
-    blocked = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=visible.device)
-    return torch.where(visible, torch.zeros_like(blocked), blocked)[:, None]
-
-
-def _remembers(layer: object, longest: int) -> bool:
-    """Whether a layer of a cache keeps every position up to ``longest``; recurrent states and narrow windows do not."""
-    return type(layer) is DynamicLayer or (type(layer) is DynamicSlidingWindowLayer and layer.sliding_window > longest)
-
-
-def _plain(model: PreTrainedModel, ids: torch.Tensor, cache: DynamicCache) -> torch.Tensor:
-    """Logits [V] after one row of ids [columns], the ordinary way."""
-    mask = torch.ones_like(ids, dtype=torch.bool)[None]
-    return forward(model, ids[None], mask, positions_of(mask), cache, keep=1)[0, 0]
-
-
-def _seeing_itself(visible: torch.Tensor) -> torch.Tensor:
-    """``visible`` (bool [R, M, columns]) with M columns more: each branch's newest token, seen by that branch alone."""
-    newest = torch.eye(visible.shape[1], dtype=torch.bool, device=visible.device)
-    return torch.cat([visible, newest.expand(len(visible), -1, -1)], dim=-1)
 
 
 def _groups(branches: Sequence[Branch], most: int) -> list[list[int]]:
@@ -159,29 +81,26 @@ def _by_row(branches: Sequence[Branch]) -> dict[int, list[int]]:
     return numbers
 
 
-def _advance(
-    model: PreTrainedModel, context: Context, branches: Sequence[Branch], stop: Sequence[int], vocabulary: int
-) -> list[Columns]:
+def _advance(view: View, context: Context, branches: Sequence[Branch]) -> list[Columns]:
     """One group's continuations.  Every branch is a query of its row; the mask shows it its prefix and own tokens."""
-    device = device_of(model)
     lines = list(_by_row(branches))
     number = _grid(branches)
     depth = np.array([context.lengths[branch.row] + branch.position for branch in branches])
 
     def spread(values: Sequence[int]) -> torch.Tensor:  # one value a branch -> [R, M], 0 where there is no branch
-        return torch.from_numpy(np.where(number >= 0, np.asarray(values, np.int64)[number], 0)).to(device)
+        return torch.from_numpy(np.where(number >= 0, np.asarray(values, np.int64)[number], 0)).to(view.device)
 
-    owner, place = torch.from_numpy(number).to(device), spread(depth)
+    owner, place = torch.from_numpy(number).to(view.device), spread(depth)
     ids, room = spread([branch.token for branch in branches]), spread([branch.limit for branch in branches])
-    ends = torch.tensor(stop, dtype=torch.long, device=device)
+    ends = torch.tensor(view.stop, dtype=torch.long, device=view.device)
     visible = context.mask[lines, None, :] & (context.positions[lines, None, :] < place[:, :, None])  # [R, M, columns]
-    cache = DynamicCache([(layer.keys[lines], layer.values[lines]) for layer in context.cache.layers])
+    cache = caches.copy_rows(context.cache, lines)
     said = Collected()
     going = owner >= 0
     while ids.shape[1]:
-        visible = _seeing_itself(visible)
-        logits = forward(model, ids, additive(visible, model.dtype), place, cache, keep=ids.shape[1])
-        values = distribution(logits[..., :vocabulary])
+        visible = seeing_itself(visible)
+        logits = view.logits(ids, additive(visible, view.model.dtype), place, cache, keep=ids.shape[1])
+        values = distribution(logits)
         said.add(owner[going], {name: value[going] for name, value in values.items()})
         ids, place, room = values["tokens"], place + 1, room - 1
         going = going & (room > 0) & ~torch.isin(ids, ends)
@@ -190,6 +109,9 @@ def _advance(
             front = (~going).long().argsort(dim=-1, stable=True)[:, :most]  # branches that go on first, in order
             ids, place, room, owner, going = (one.gather(1, front) for one in (ids, place, room, owner, going))
             visible = visible.gather(1, front[:, :, None].expand(-1, -1, visible.shape[-1]))
+        # The model reads what has ended too, as long as a longer row keeps it in the grid: nothing there may lie outside
+        # its tables, and token and position 0 never do.
+        ids, place = (torch.where(going, one, 0) for one in (ids, place))
     return said.split(len(branches))
 
 

@@ -2,80 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from transformers import DynamicCache, PreTrainedModel
 
 from oracle.generate import Settings, assisted
-from oracle.models.decoding import eos_token_ids
-from oracle.models.pairs import Pair, rows, shared_rows
-from oracle.models.passes import (
-    MOST_LOGITS,
-    Columns,
-    best,
-    device_of,
-    distribution,
-    forward,
-    left_padded,
-    positions_of,
-    right_padded,
-    speak,
-)
-from oracle.overruns import Branch, Context, overruns_apart, overruns_together
-from oracle.prompts.encode import Encoded
+from oracle.models.abilities import Abilities
+from oracle.models.batches import Columns, narrow
+from oracle.models.pair import Pair
+from oracle.models.passes import listen, speak
+from oracle.models.scores import best, check_numbers, distribution
+from oracle.models.view import View, views
+from oracle.overruns import Branch, overruns_apart, overruns_together
+from oracle.prompts.encode import Encoded, context_limit
 from oracle.records.trace import SIGNALS, Record
 from oracle.timing import Clock
 
 _NOTHING = {"tokens": np.zeros(0, np.int32)} | {name: np.zeros(0, np.float32) for name in SIGNALS}
 
 
-@torch.inference_mode()
+@dataclass(frozen=True)
+class Way:
+    """How a pair is read, by what its models can do; the results are the same."""
+
+    batched: bool  # the prompts of a batch at once, else one by one
+    together: bool  # the overruns of a batch on one cache, else each from its own prefix
+
+
+def way(pair: Pair, longest: int) -> Way:
+    """The fastest way that is right for a pair on texts of up to ``longest`` positions, prompt included.
+
+    Warns, naming the model, where that is a slower one.  Call it inside ``decoding.neutral(pair)``.
+    """
+    target, draft = (Abilities(view, longest) for view in views(pair))
+    alone = [model for model, can in ((pair.target, target), (pair.draft, draft)) if not can.keeps_rows_apart]
+    together = draft.shares_a_cache
+    if alone:
+        kind = type(alone[0]).__name__
+        warnings.warn(f"{kind} mixes the texts of a batch: prompts are read one by one, slower", stacklevel=3)
+    if not together:
+        kind = type(pair.draft).__name__
+        warnings.warn(f"{kind} cannot continue several texts on one cache: overruns take longer", stacklevel=3)
+    return Way(batched=not alone, together=together)
+
+
 def record_batch(
-    pair: Pair, batch: Sequence[Encoded], max_overrun: int, together: bool, reference: str = "plain"
+    pair: Pair, batch: Sequence[Encoded], max_overrun: int, how: Way, reference: str = "plain"
 ) -> list[Record]:
     """One Record a prompt, in order.  Call it inside ``decoding.neutral(pair)``.
 
-    ``reference`` is one of ``REFERENCES``: where the text comes from.  ``together`` lets all overruns of the batch advance on one cache (if ``overruns.can_share``), else each is computed
-    from its own prefix.  Raises RuntimeError where a model's logits are not numbers.
+    ``reference`` is one of ``REFERENCES``: where the text comes from.  Prompts that would pad one another beyond the
+    models' context are recorded one group after the other.  Raises RuntimeError where a model's logits are not numbers.
     """
-    stop, vocabulary = eos_token_ids(pair), shared_rows(pair)
+    lengths, limits = [len(item.tokens) for item in batch], [item.max_new_tokens for item in batch]
+    rows = range(len(batch))
+    groups = narrow(lengths, limits, context_limit(pair)) if how.batched else [[row] for row in rows]
+    found: dict[int, Record] = {}
+    for group in groups:
+        records = _record_together(pair, [batch[row] for row in group], max_overrun, how, reference)
+        found |= zip(group, records, strict=True)
+    return [found[row] for row in rows]
+
+
+@torch.inference_mode()
+def _record_together(pair: Pair, batch: Sequence[Encoded], max_overrun: int, how: Way, reference: str) -> list[Record]:
+    target, draft = views(pair)
     prompts = [item.tokens for item in batch]
     limits = [item.max_new_tokens for item in batch]
-    spoken = REFERENCES[reference](pair, prompts, limits, stop, vocabulary)
-    _expect_numbers(spoken, "lead", "target")
+    spoken = REFERENCES[reference](pair, target, prompts, limits)
+    _expect_numbers(spoken, "lead", target)
     texts = [columns["tokens"] for columns in spoken]
-    choices, context = listen(pair.draft, prompts, texts, lambda logits: distribution(logits[..., :vocabulary]))
-    _expect_numbers(choices, "confidence", "draft")
+    choices, context = listen(draft, prompts, texts, distribution)
+    _expect_numbers(choices, "confidence", draft)
     branches = [
         branch
         for row in range(len(batch))
         for branch in _branches(row, texts[row], choices[row]["tokens"], limits[row], max_overrun)
-        if branch.token not in stop
+        if branch.token not in draft.stop
     ]
-    if together:
-        said = overruns_together(pair.draft, context, branches, stop, vocabulary)
+    if how.together:
+        said = overruns_together(draft, context, branches)
     else:
         del context  # before the caches of the next step are made
-        said = overruns_apart(pair.draft, prompts, texts, branches, stop, vocabulary)
-    _expect_numbers(said, "confidence", "draft")
+        said = overruns_apart(draft, prompts, texts, branches, *(() if how.batched else (1,)))
+    _expect_numbers(said, "confidence", draft)
     after: list[dict[int, Columns]] = [{} for _ in batch]
     for branch, columns in zip(branches, said, strict=True):
         after[branch.row][branch.position] = columns
-    return [_record(*each, stop) for each in zip(batch, spoken, choices, after, strict=True)]
+    return [_record(*each, target.stop) for each in zip(batch, spoken, choices, after, strict=True)]
 
 
-def spoken_plainly(
-    pair: Pair, prompts: Sequence[np.ndarray], limits: Sequence[int], stop: Sequence[int], vocabulary: int
-) -> list[Columns]:
+def spoken_plainly(pair: Pair, target: View, prompts: Sequence[np.ndarray], limits: Sequence[int]) -> list[Columns]:
     """The target's greedy texts, token by token, and its lead at each of them."""
-    return speak(pair.target, prompts, limits, stop, lambda logits: best(logits[..., :vocabulary]))
+    return speak(target, prompts, limits, best)
 
 
-def spoken_assisted(
-    pair: Pair, prompts: Sequence[np.ndarray], limits: Sequence[int], stop: Sequence[int], vocabulary: int
-) -> list[Columns]:
+def spoken_assisted(pair: Pair, target: View, prompts: Sequence[np.ndarray], limits: Sequence[int]) -> list[Columns]:
     """The texts of the library's assisted generation, prompt by prompt, and the target's lead at each token.
 
     In half precision a pass over several tokens rounds differently from a pass over one, so near-ties may turn: the
@@ -85,42 +110,12 @@ def spoken_assisted(
         assisted(pair, prompt, ASSISTED, max_new_tokens=limit, clock=Clock()).tokens
         for prompt, limit in zip(prompts, limits, strict=True)
     ]
-    heard, _ = listen(pair.target, prompts, texts, lambda logits: best(logits[..., :vocabulary]))
+    heard, _ = listen(target, prompts, texts, best)
     return [{"tokens": text, "lead": columns["lead"]} for text, columns in zip(texts, heard, strict=True)]
 
 
 ASSISTED = Settings(tokens=5)
 REFERENCES = {"plain": spoken_plainly, "assisted": spoken_assisted}
-
-
-def listen(
-    model: PreTrainedModel,
-    prompts: Sequence[np.ndarray],
-    texts: Sequence[np.ndarray],
-    score: Callable[[torch.Tensor], dict[str, torch.Tensor]],
-) -> tuple[list[Columns], Context]:
-    """What ``score`` reads from a model's logits [..., V] at every position of every text, given what comes before it.
-
-    Prompts end and texts begin in the same column, so that one range of columns holds every position that is asked for;
-    it is walked in pieces, because the logits of a whole batch over a large vocabulary do not fit into memory.
-    """
-    device, vocabulary = device_of(model), rows(model)
-    longest = max(len(text) for text in texts)
-    head, tail = left_padded(prompts, device), right_padded([text[:-1] for text in texts], longest - 1, device)
-    ids, mask = (torch.cat(halves, dim=1) for halves in zip(head, tail, strict=True))
-    positions = positions_of(mask)
-    cache = DynamicCache(config=model.config)
-    before = ids.shape[1] - longest  # columns before the last prompt token, whose logits are the first that count
-    width = max(1, MOST_LOGITS // (len(texts) * vocabulary))
-    pieces = []
-    for first in range(0, longest, width):
-        last = min(first + width, longest)
-        columns = slice(before + first if first else 0, before + last)
-        logits = forward(model, ids[:, columns], mask[:, : columns.stop], positions[:, columns], cache, last - first)
-        pieces.append({name: value.cpu() for name, value in score(logits).items()})
-    whole = {name: torch.cat([piece[name] for piece in pieces], dim=1).numpy() for name in pieces[0]}  # [rows, longest]
-    choices = [{name: value[row, : len(text)] for name, value in whole.items()} for row, text in enumerate(texts)]
-    return choices, Context(cache, mask, positions, np.array([len(prompt) for prompt in prompts]))
 
 
 def _branches(row: int, text: np.ndarray, choice: np.ndarray, limit: int, max_overrun: int) -> list[Branch]:
@@ -133,9 +128,9 @@ def _branches(row: int, text: np.ndarray, choice: np.ndarray, limit: int, max_ov
     return [branch for branch in branches if branch.limit >= 1]
 
 
-def _expect_numbers(rows: Sequence[Columns], name: str, role: str) -> None:
-    if any(np.isnan(columns[name]).any() for columns in rows):
-        raise RuntimeError(f"the {role} model's logits are not numbers (NaN); try another dtype, float32 for example")
+def _expect_numbers(rows: Sequence[Columns], name: str, view: View) -> None:
+    for columns in rows:
+        check_numbers(columns[name], view.role)
 
 
 def _record(item: Encoded, text: Columns, choice: Columns, after: dict[int, Columns], stop: Sequence[int]) -> Record:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from oracle.models.pairs import Pair
+from oracle.models.pair import Pair
 
 _PACKAGES = ("torch", "transformers", "numpy")
 

@@ -21,8 +21,12 @@ from oracle import overruns, record
 from oracle.collect import collect, summarize
 from oracle.generate import Settings, assisted
 from oracle.models import passes
-from oracle.models.decoding import eos_token_ids, greedy_config, neutral
-from oracle.models.pairs import Pair
+from oracle.models.abilities import Abilities
+from oracle.models.batches import Collected
+from oracle.models.configs import eos_token_ids
+from oracle.models.decoding import greedy_config, neutral
+from oracle.models.pair import Pair
+from oracle.models.view import views
 from oracle.records.trace import Trace, iter_records, read_meta
 from oracle.timing import Clock
 
@@ -124,7 +128,7 @@ def test_rows_do_not_depend_on_their_neighbours(tmp_path):
 def test_pieces_of_any_size_give_the_same(kind, tmp_path, monkeypatch):
     """A vocabulary too large for one pass is walked in pieces; so are many branches."""
     pair = tiny_pair(kind)
-    monkeypatch.setattr(record, "MOST_LOGITS", 4 * 3 * VOCABULARY)  # three columns of a batch of four
+    monkeypatch.setattr(passes, "MOST_LOGITS", 4 * 3 * VOCABULARY)  # three columns of a batch of four
     monkeypatch.setattr(overruns, "MOST_LOGITS", 5 * VOCABULARY)
     monkeypatch.setattr(overruns, "_MOST_QUERIES", 5)
     with pytest.warns(UserWarning, match="on one cache") if kind in CANNOT_SHARE else contextlib.nullcontext():
@@ -132,10 +136,13 @@ def test_pieces_of_any_size_give_the_same(kind, tmp_path, monkeypatch):
     expect_equals_recomputation(pair, Trace.load(tmp_path), PROMPTS[:4], 6)
 
 
+def shares(model, longest):
+    return Abilities(views(Pair(model, model))[1], longest).shares_a_cache
+
+
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_sharing_one_cache_is_tried_not_assumed(kind):
-    with torch.inference_mode():
-        assert overruns.can_share(tiny(kind), 60) is (kind not in CANNOT_SHARE)
+    assert shares(tiny(kind), 60) is (kind not in CANNOT_SHARE)
 
 
 @pytest.mark.parametrize(("window", "shared"), [(37, False), (38, True)])
@@ -143,7 +150,7 @@ def test_a_window_that_is_never_left_is_none(window, shared, tmp_path):
     """The longest prompt has 17 tokens, and 20 follow."""
     pair = tiny_pair("mistral")
     pair.target.config.sliding_window = pair.draft.config.sliding_window = window
-    assert overruns.can_share(pair.draft, 37) is shared
+    assert shares(pair.draft, 37) is shared
     with contextlib.nullcontext() if shared else pytest.warns(UserWarning, match="on one cache"):
         collect(pair, PROMPTS[2:5], tmp_path, max_new_tokens=20, max_overrun=20)
     expect_equals_recomputation(pair, Trace.load(tmp_path), PROMPTS[2:5], 20)
@@ -160,7 +167,7 @@ def test_a_model_that_cannot_read_the_mask_is_found_out(fault):
         return plain(attention_mask=None, **rest)
 
     model.model.forward = forward
-    assert not overruns.can_share(model, 60)
+    assert not shares(model, 60)
 
 
 def test_a_draft_equal_to_the_target_never_disagrees(tmp_path):
@@ -417,7 +424,7 @@ def parts_of(path):
 
 def test_two_prompts_of_one_id_are_refused(tmp_path):
     same = [SimpleNamespace(id="a", text=[5, 6]), SimpleNamespace(id="a", text=[7, 8])]
-    with pytest.raises(ValueError, match="prompt id 'a' is given 2 times"):
+    with pytest.raises(ValueError, match="have the same id 'a'"):
         collect(tiny_pair("llama"), same, tmp_path / "t", max_new_tokens=2)
     assert not (tmp_path / "t").exists()
 
@@ -484,9 +491,9 @@ def test_meta_says_what_was_run(tmp_path):
     assert meta["target"]["weights_sample_sha256"] != meta["draft"]["weights_sample_sha256"]
     assert (meta["dtype"], meta["device"], meta["decoding"], meta["reference"]) == ("float32", "cpu", "greedy", "plain")
     assert (meta["eos_token_ids"], meta["max_new_tokens"], meta["max_overrun"], meta["chat"]) == ([3, 7], 4, 2, False)
-    assert meta["prompts"] == {"dataset": "given in memory"} and meta["prompts_planned"] == 3
+    assert meta["prompts"] == {"dataset": "given in memory"} and meta["prompts_planned"] == 2
     assert set(meta["versions"]) == {"torch", "transformers", "numpy", "pyarrow"}
-    assert Trace.load(tmp_path).prompt_tokens[-1] == 1  # the empty prompt became the token that begins a text
+    assert meta["skipped"] == [{"id": "2", "index": 2, "reason": "empty prompt"}]
 
 
 def test_a_bar_is_shown_on_terminals_only(tmp_path, monkeypatch):
@@ -534,7 +541,7 @@ def test_summary_by_hand():
 
 
 def test_pass_helpers_put_rows_together_in_order():
-    said = passes.Collected()
+    said = Collected()
     said.add(torch.tensor([0, 2]), {"tokens": torch.tensor([5, 6])})
     said.add(torch.tensor([2]), {"tokens": torch.tensor([7])})
     assert [columns["tokens"].tolist() for columns in said.split(4)] == [[5], [], [6, 7], []]

@@ -10,9 +10,10 @@ from builders.pairs import set_eos, tiny, tiny_pair
 from builders.virtual import PROMPTS, Virtual, same_models
 
 from oracle.generate import Settings, assisted, plain
-from oracle.loop import draft_and_verify, rollback
+from oracle.loop import draft_and_verify
+from oracle.models.caches import rollback
 from oracle.models.decoding import switched_off
-from oracle.models.pairs import Pair
+from oracle.models.pair import Pair
 from oracle.policies import parse
 from oracle.policies.library import settings_of
 from oracle.policies.thresholds import Dynamic

@@ -60,3 +60,18 @@ def test_no_file_of_ours_unpickles_or_trusts_remote_code():
             if isinstance(node, ast.keyword):
                 assert node.arg != "trust_remote_code" or getattr(node.value, "value", None) is False, file
                 assert node.arg != "allow_pickle" or getattr(node.value, "value", None) is False, file
+
+
+@pytest.mark.parametrize("folder", ["oracle", "analysis"])
+def test_every_call_that_loads_says_that_no_code_is_trusted(folder):
+    """Left out, the argument means that the library asks on the terminal; `load_dataset` has it no more."""
+    for file in (ROOT / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            name = getattr(node.func, "attr", getattr(node.func, "id", None))
+            said = [ast.literal_eval(given.value) for given in node.keywords if given.arg == "trust_remote_code"]
+            if name in ("from_pretrained", "from_config"):
+                assert said == [False], f"{file}:{node.lineno}"
+            elif name == "load_dataset":
+                assert said == [], f"{file}:{node.lineno}"

@@ -45,7 +45,7 @@ def collect(
     Without arguments it records the embedded pair on the demo prompts.
     """
     import oracle
-    from oracle.models.pairs import unequal_rows
+    from oracle.models.checks import unequal_rows
 
     prompts = oracle.load_prompts(dataset, split=split, limit=limit, seed=seed)
     loaded = opt.load_pair(pair, target, draft, dtype, device, draft_device)

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
     from analysis.cost import CostModel
-    from oracle.models.pairs import Pair
+    from oracle.models.pair import Pair
     from oracle.records.runs import Runs
     from oracle.records.trace import Trace
 
 DEFAULT_DRAFT_COST = 0.1
+_ON_DISK = {"local_files_only": True}  # what collecting used is on this machine; a picture is no reason to fetch it
 
 PairName = Annotated[
     str | None, typer.Option("--pair", help="A named pair: demo, pythia, opt, codegen, llama, starcoder, vicuna.")
@@ -69,7 +72,8 @@ Datasets = Annotated[
 Tokenizer = Annotated[
     str | None,
     typer.Option(
-        "--tokenizer", help="Its folder, or a model in the cache of Hugging Face; default: the trace's target."
+        "--tokenizer",
+        help="Its folder, or a model in the cache of Hugging Face; default: the trace's target, if it is in that cache.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -158,21 +162,12 @@ def describe(trace: Trace) -> str:
 
 
 def decoder(trace: Trace, tokenizer: str | None) -> Callable[[list[int]], list[str]] | None:
-    """Token ids to one string each, by the tokenizer named, or the one of the trace's target; None where it cannot be had."""
-    from transformers import AutoTokenizer
+    """Token ids to one string each, by the tokenizer named, or that of the trace's target in the hub's cache.
 
-    source = tokenizer or trace.meta.get("target", {}).get("model")
-    try:
-        # What collecting used is on this machine; a picture is no reason to go to the network.
-        found = AutoTokenizer.from_pretrained(str(source), local_files_only=True)
-    except (OSError, ValueError):
-        if tokenizer:
-            raise ValueError(
-                f"--tokenizer {tokenizer!r}: no tokenizer in that folder or in the cache of models"
-            ) from None
-        note(
-            f"The tokenizer of {source} is not on this machine: token numbers instead of text (--tokenizer names one)."
-        )
+    None where neither is to be had.  A trace comes from anywhere, so a path in it is never opened.
+    """
+    found = _named_tokenizer(tokenizer) if tokenizer else _target_tokenizer(trace)
+    if found is None:
         return None
 
     def text(token: int) -> str:
@@ -182,6 +177,34 @@ def decoder(trace: Trace, tokenizer: str | None) -> Callable[[list[int]], list[s
         return " " + alone if spaced else alone
 
     return lambda ids: [text(token) for token in ids]
+
+
+def _named_tokenizer(name: str) -> PreTrainedTokenizerBase:
+    """The tokenizer in the folder of that name or of the cached model of that name."""
+    from oracle.models.loading import cached_folder, load_tokenizer
+
+    folder = name if Path(name).expanduser().is_dir() else cached_folder(name)
+    found = load_tokenizer(folder, _ON_DISK) if folder else None
+    if found is None:
+        raise ValueError(f"--tokenizer {name!r}: no tokenizer in that folder or in the cache of models")
+    return found
+
+
+def _target_tokenizer(trace: Trace) -> PreTrainedTokenizerBase | None:
+    """The tokenizer of the trace's target from the hub's cache or this package; None, with a note, if it is in neither."""
+    from oracle.models.loading import cached_folder, load_tokenizer
+    from oracle.shipped import data_path
+
+    name = str((trace.meta.get("target") or {}).get("model"))
+    folder = str(data_path("pair") / "target") if trace.meta.get("pair") == "demo" else cached_folder(name)
+    try:
+        if folder:
+            return load_tokenizer(folder, _ON_DISK)
+        problem = f"no tokenizer of {name!r} is in the cache of models"
+    except ValueError as error:
+        problem = str(error)
+    note(f"Token numbers instead of text: {problem} (--tokenizer FOLDER names one).")
+    return None
 
 
 def load_cost(draft_cost: float | None, file: Path | None) -> CostModel:

@@ -15,7 +15,7 @@ from oracle.commands.tables import interval_text, percent_text, policy_text, sho
 if TYPE_CHECKING:
     from analysis.measured.calibrate import Calibration
     from analysis.validation.validate import Budget, Row, Validation
-    from oracle.models.pairs import Pair
+    from oracle.models.pair import Pair
     from oracle.prompts.sets import PromptSet
 
 DEFAULT_VALIDATED = (

@@ -7,28 +7,16 @@ from collections.abc import Iterator
 
 from transformers import GenerationConfig, PreTrainedModel
 
-from oracle.models.pairs import Pair
+from oracle.models.configs import eos_token_ids
+from oracle.models.pair import Pair
 
 # Settings of a generation config that say nothing about which token is chosen, or that every call here sets itself.
 _NO_MATTER = {
     "bos_token_id", "eos_token_id", "pad_token_id", "transformers_version", "_from_model_config", "use_cache",
     "cache_implementation", "max_length", "max_new_tokens", "num_assistant_tokens", "num_assistant_tokens_schedule",
-    "assistant_confidence_threshold",
+    "assistant_confidence_threshold", "compile_config", "disable_compile",
 }  # fmt: skip
 _SAMPLING = {"temperature", "top_p", "top_k", "min_p", "typical_p"}
-
-
-def eos_token_ids(pair: Pair) -> tuple[int, ...]:
-    """Ids that end a text, ascending: from the target's generation config, else its config, else the tokenizer."""
-    generation = getattr(pair.target, "generation_config", None)
-    found = getattr(generation, "eos_token_id", None)
-    if found is None:
-        found = getattr(pair.target.config.get_text_config(), "eos_token_id", None)
-    if found is None and pair.tokenizer is not None:
-        found = pair.tokenizer.eos_token_id
-    if found is None:
-        return ()
-    return tuple(sorted({int(token) for token in (found if isinstance(found, (list, tuple)) else [found])}))
 
 
 def greedy_config(pair: Pair, max_new_tokens: int) -> GenerationConfig:
@@ -43,13 +31,21 @@ def greedy_config(pair: Pair, max_new_tokens: int) -> GenerationConfig:
 def switched_off(model: PreTrainedModel) -> dict[str, object]:
     """What the model's own generation config asks for that greedy decoding leaves out: name -> value."""
     config = getattr(model, "generation_config", None)
-    asked = {} if config is None else config.to_diff_dict()
+    if config is None:
+        return {}
+    usual = GenerationConfig().to_dict()
+    asked = {name: value for name, value in config.to_dict().items() if name not in _NO_MATTER}
     sampled = bool(asked.get("do_sample"))
     return {
         name: value
         for name, value in asked.items()
-        if value not in (None, False) and name not in _NO_MATTER and (sampled or name not in _SAMPLING)
+        if not _equals_any(value, None, False, usual.get(name)) and (sampled or name not in _SAMPLING)
     }
+
+
+def _equals_any(value: object, *others: object) -> bool:
+    """Whether a setting of any type is one of ``others``; an array or a tensor (which compares by element) is none."""
+    return not hasattr(value, "tolist") and value in others
 
 
 @contextlib.contextmanager

@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from oracle.models.untrusted import CODE_REFUSED, Refused, check_config, check_tokenizer, check_weights, no_questions
+
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 PROBE_SECONDS = 5.0
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "vocab.txt")
 _LOCAL = "give a local directory with config.json, *.safetensors and the tokenizer's files"
 
 
@@ -25,6 +28,8 @@ def locate(source: str) -> dict[str, bool]:
     """
     if Path(source).expanduser().is_dir():
         return {"local_files_only": True}
+    if Path(source).expanduser().exists():
+        raise ValueError(f"{source}: a file, not a directory; {_LOCAL}")
     if source.startswith((".", "~", "/", "\\")) or source.count("/") > 1:
         raise ValueError(f"{source}: no such directory; {_LOCAL}, or a hub name like org/model")
     return {"local_files_only": _hub_problem(source) is not None}
@@ -35,18 +40,35 @@ def load_config(source: str, where: dict[str, bool]) -> PreTrainedConfig:
     from transformers import AutoConfig
 
     with _explained(source, where):
-        return AutoConfig.from_pretrained(_path(source), **where)
+        config = AutoConfig.from_pretrained(_path(source), trust_remote_code=False, **where)
+        check_config(source, config)
+        return config
 
 
 def load_tokenizer(source: str, where: dict[str, bool]) -> PreTrainedTokenizerBase | None:
     """The tokenizer, or None for a local directory that has none (prompts are token ids then)."""
     from transformers import AutoTokenizer
 
-    names = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "vocab.txt")
-    if _is_dir(source) and not any((Path(source).expanduser() / name).exists() for name in names):
+    if _is_dir(source) and not any((Path(source).expanduser() / name).exists() for name in _TOKENIZER_FILES):
         return None
     with _explained(source, where):
-        return AutoTokenizer.from_pretrained(_path(source), **where)
+        check_tokenizer(_path(source), where)
+        return AutoTokenizer.from_pretrained(_path(source), trust_remote_code=False, **where)
+
+
+def cached_folder(name: str) -> str | None:
+    """Where the hub's cache keeps the tokenizer of the model of that name; None where it does not.
+
+    The cache only: never the network, and never a folder that is called like the model.
+    """
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        found = (try_to_load_from_cache(name, file) for file in _TOKENIZER_FILES)
+        return next((str(Path(path).parent) for path in found if isinstance(path, str)), None)
+    except HFValidationError:  # no name of a model
+        return None
 
 
 def load_model(source: str, where: dict[str, bool], dtype: str, device: str) -> PreTrainedModel:
@@ -60,8 +82,16 @@ def load_model(source: str, where: dict[str, bool], dtype: str, device: str) -> 
     if _is_dir(source):
         _expect_safetensors(source)
     with _explained(source, where), _quiet():
+        config = load_config(source, where)
+        check_weights(_path(source), config, where)
         model, found = AutoModelForCausalLM.from_pretrained(
-            _path(source), dtype=dtype, use_safetensors=True, output_loading_info=True, **where
+            _path(source),
+            config=config,  # what was checked, and not another reading of it
+            dtype=dtype,
+            trust_remote_code=False,
+            use_safetensors=True,
+            output_loading_info=True,
+            **where,
         )
     if found["missing_keys"]:
         some = ", ".join(sorted(found["missing_keys"])[:3])
@@ -123,18 +153,22 @@ def _hub_problem(source: str) -> str | None:
 
 @contextlib.contextmanager
 def _explained(source: str, where: dict[str, bool]) -> Iterator[None]:
-    """Turn whatever the libraries raise (they share no base class) into one ValueError."""
+    """Turn whatever the libraries raise (they share no base class) into one ValueError, and let none of them ask."""
     try:
-        yield
+        with no_questions():
+            yield
+    except Refused:
+        raise
     except Exception as error:
+        if "trust_remote_code" in str(error):
+            raise ValueError(f"{source}: {CODE_REFUSED}") from error
         if not _is_dir(source) and where["local_files_only"]:
             problem = _hub_problem(source)
             raise ValueError(
                 f"{source}: neither a local directory nor in the hub's cache, and the hub does not provide it "
                 f"({problem}); {_LOCAL}"
             ) from error
-        hint = "; checkpoints that bring their own code are not supported" if "trust_remote_code" in str(error) else ""
-        raise ValueError(f"{source}: cannot be loaded ({_first_line(error)}){hint}") from error
+        raise ValueError(f"{source}: cannot be loaded ({_first_line(error)})") from error
 
 
 @contextlib.contextmanager
@@ -153,4 +187,6 @@ def _quiet() -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    """What an error says first; a line that ends in a colon announces the next one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]

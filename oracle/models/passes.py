@@ -1,124 +1,49 @@
-"""Forward passes over a batch of token rows, and what is read from a next-token distribution.
+"""Passes over a batch of texts: their greedy continuation, and what a model says all along given texts.
 
 Rows of different length are padded on the left, with explicit positions, so that a row's tokens do not depend on its
-neighbours.  Everything here works on one model; both models' roles are in ``record.py``.
+neighbours.  Everything here works on one model; both models' roles are in ``oracle.record``.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from transformers import DynamicCache, PreTrainedModel
+from transformers import DynamicCache
 
-Columns = dict[str, np.ndarray]  # name -> one value a token
-MOST_LOGITS = 2**25  # held at once: 128 MB in float32, and a few temporary copies of that
+from oracle.models import caches, configs
+from oracle.models.batches import MOST_LOGITS, Collected, Columns, left_padded, positions_of, right_padded
+from oracle.models.view import View
 
-
-def best(logits: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The most likely token and its lead over the second in logits; float [..., V] -> [...] each."""
-    first, second = logits.float().topk(2, dim=-1).values.unbind(-1)
-    return {"tokens": logits.argmax(-1), "lead": first - second}
+Score = Callable[[torch.Tensor], dict[str, torch.Tensor]]  # logits [..., V] -> the columns that are kept, [...] each
 
 
-def distribution(logits: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The most likely token, its probability, the entropy (nats) and the margin; float [..., V] -> [...] each."""
-    tokens = logits.argmax(-1)
-    likelihood = logits.float().log_softmax(-1)
-    probability = likelihood.exp()
-    # Clamped so that an impossible token (log 0) adds 0 x a number rather than 0 x infinity.  In place where nothing
-    # needs the old values: temporary copies of a large vocabulary cost more than the arithmetic.
-    entropy = -(probability * likelihood.clamp_(min=torch.finfo(torch.float32).min)).sum(-1)
-    first = probability.gather(-1, tokens[..., None])[..., 0]
-    second = probability.scatter_(-1, tokens[..., None], 0).amax(-1)
-    return {"tokens": tokens, "confidence": first, "entropy": entropy, "margin": first - second}
+@dataclass(frozen=True)
+class Context:
+    """A model's keys and values of a batch, and which cached column holds which position of its row."""
+
+    cache: DynamicCache
+    mask: torch.Tensor  # bool [rows, columns], false on padding
+    positions: torch.Tensor  # int64 [rows, columns]
+    lengths: np.ndarray  # int64 [rows], prompt tokens
 
 
-def device_of(model: PreTrainedModel) -> torch.device:
-    """Where the model wants its token ids; models spread over devices move the rest themselves."""
-    return model.get_input_embeddings().weight.device
-
-
-def takes(model: PreTrainedModel, argument: str) -> bool:
-    """Whether the model's forward names this argument."""
-    return argument in _arguments(type(model))
-
-
-@functools.cache
-def _arguments(kind: type) -> frozenset[str]:
-    return frozenset(inspect.signature(kind.forward).parameters)
-
-
-def forward(
-    model: PreTrainedModel,
-    ids: torch.Tensor,
-    mask: torch.Tensor,
-    positions: torch.Tensor,
-    cache: DynamicCache,
-    keep: int,
-) -> torch.Tensor:
-    """Logits of the last ``keep`` columns of ``ids`` (int64 [rows, columns]), [rows, keep, V]; ``cache`` grows by all.
-
-    ``mask`` is 2-D (bool [rows, cached + columns]) or 4-D and additive; ``positions`` is like ``ids``.
-    """
-    wanted = {"position_ids": positions, "logits_to_keep": keep}
-    extra = {name: value for name, value in wanted.items() if takes(model, name)}
-    mask = mask.long() if mask.dim() == 2 else mask
-    output = model(input_ids=ids, attention_mask=mask, cache=cache, use_cache=True, return_dict=True, **extra)
-    return output.logits[:, -keep:].to(ids.device)
-
-
-def left_padded(rows: Sequence[np.ndarray], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids int64 and mask bool, both [rows, longest]."""
-    width = max(len(row) for row in rows)
-    return _padded(rows, [slice(width - len(row), width) for row in rows], width, device)
-
-
-def right_padded(rows: Sequence[np.ndarray], width: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids int64 and mask bool, both [rows, width]."""
-    return _padded(rows, [slice(len(row)) for row in rows], width, device)
-
-
-def _padded(
-    rows: Sequence[np.ndarray], places: Sequence[slice], width: int, device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor]:
-    ids = np.zeros((len(rows), width), np.int64)
-    mask = np.zeros((len(rows), width), bool)
-    for number, (row, place) in enumerate(zip(rows, places, strict=True)):
-        ids[number, place] = row
-        mask[number, place] = True
-    return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
-
-
-def positions_of(mask: torch.Tensor) -> torch.Tensor:
-    """Position of every column within its own row, int64 like ``mask``; 0 under left padding."""
-    return (mask.long().cumsum(-1) - 1).clamp(min=0)
-
-
-def speak(
-    model: PreTrainedModel,
-    prompts: Sequence[np.ndarray],
-    limits: Sequence[int],
-    stop: Sequence[int],
-    score: Callable[[torch.Tensor], dict[str, torch.Tensor]],
-) -> list[Columns]:
+def speak(view: View, prompts: Sequence[np.ndarray], limits: Sequence[int], score: Score) -> list[Columns]:
     """Each prompt's greedy continuation: at most ``limits[n]`` (>= 1) tokens, a stop id kept as the last one.
 
-    ``score`` maps logits [rows, V] to the columns that are kept, "tokens" among them; it also cuts the vocabulary.
+    ``score`` gives "tokens" among its columns: they are what is said.
     """
-    device = device_of(model)
-    ids, mask = left_padded(prompts, device)
-    cache = DynamicCache(config=model.config)
+    ids, mask = left_padded(prompts, view.device)
+    cache = caches.fresh(view.model)
     positions = positions_of(mask)
-    alive = torch.arange(len(prompts), device=device)
-    room = torch.tensor(limits, device=device)
-    ends = torch.tensor(stop, dtype=torch.long, device=device)
+    alive = torch.arange(len(prompts), device=view.device)
+    room = torch.tensor(limits, device=view.device)
+    ends = torch.tensor(view.stop, dtype=torch.long, device=view.device)
     said = Collected()
     while len(alive):
-        values = score(forward(model, ids, mask, positions, cache, keep=1)[:, -1])
+        values = score(view.logits(ids, mask, positions, cache, keep=1)[:, -1])
         said.add(alive, values)
         room = room - 1
         going = (room > 0) & ~torch.isin(values["tokens"], ends)
@@ -126,32 +51,37 @@ def speak(
         if len(rows) < len(alive):  # finished rows leave, so that the longest text is not paid for by all
             alive, room, mask, positions = alive[rows], room[rows], mask[rows], positions[rows]
             if len(rows):
-                cache.batch_select_indices(rows.cpu())  # layers may be on several devices
+                caches.keep_rows(cache, rows)
         ids = values["tokens"][rows, None]
         positions = positions[:, -1:] + 1
         mask = torch.cat([mask, mask.new_ones(len(rows), 1)], dim=1)
     return said.split(len(prompts))
 
 
-class Collected:
-    """Values that arrive step by step for changing sets of rows, put back together row by row."""
+def listen(
+    view: View, prompts: Sequence[np.ndarray], texts: Sequence[np.ndarray], score: Score
+) -> tuple[list[Columns], Context]:
+    """What ``score`` reads from a model's logits at every position of every text, given what comes before it.
 
-    def __init__(self) -> None:
-        self._owners: list[np.ndarray] = []
-        self._values: dict[str, list[np.ndarray]] = {}
-
-    def add(self, owners: torch.Tensor, values: dict[str, torch.Tensor]) -> None:
-        """One step: the row numbers (int64 [A]) and a value for each of them in every column."""
-        self._owners.append(owners.cpu().numpy())
-        for name, column in values.items():
-            self._values.setdefault(name, []).append(column.cpu().numpy())
-
-    def split(self, rows: int) -> list[Columns]:
-        """For each row its columns in order of arrival; rows that nothing was added for have no columns."""
-        if not self._owners:
-            return [{} for _ in range(rows)]
-        owners = np.concatenate(self._owners)
-        order = np.argsort(owners, kind="stable")
-        ends = np.cumsum(np.bincount(owners, minlength=rows))[:-1]
-        columns = {name: np.split(np.concatenate(parts)[order], ends) for name, parts in self._values.items()}
-        return [{name: column[row] for name, column in columns.items()} for row in range(rows)]
+    Prompts end and texts begin in the same column, so that one range of columns holds every position that is asked for;
+    it is walked in pieces, because the logits of a whole batch over a large vocabulary do not fit into memory.
+    """
+    longest = max(len(text) for text in texts)
+    head, tail = (
+        left_padded(prompts, view.device),
+        right_padded([text[:-1] for text in texts], longest - 1, view.device),
+    )
+    ids, mask = (torch.cat(halves, dim=1) for halves in zip(head, tail, strict=True))
+    positions = positions_of(mask)
+    cache = caches.fresh(view.model)
+    before = ids.shape[1] - longest  # columns before the last prompt token, whose logits are the first that count
+    width = max(1, MOST_LOGITS // (len(texts) * configs.rows(view.model)))
+    pieces = []
+    for first in range(0, longest, width):
+        last = min(first + width, longest)
+        columns = slice(before + first if first else 0, before + last)
+        logits = view.logits(ids[:, columns], mask[:, : columns.stop], positions[:, columns], cache, last - first)
+        pieces.append({name: value.cpu() for name, value in score(logits).items()})
+    whole = {name: torch.cat([piece[name] for piece in pieces], dim=1).numpy() for name in pieces[0]}  # [rows, longest]
+    columns = [{name: value[row, : len(text)] for name, value in whole.items()} for row, text in enumerate(texts)]
+    return columns, Context(cache, mask, positions, np.array([len(prompt) for prompt in prompts]))

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oracle.models.pairs import Pair, shared_rows
+from oracle.models.checks import shared_rows
+from oracle.models.configs import positions, whole
+from oracle.models.pair import Pair
 
-_POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")  # names of the limit in model configs
+_EMPTY = "empty prompt"
 
 
 @dataclass(frozen=True)
@@ -26,10 +28,10 @@ class Encoded:
 def encode(pair: Pair, prompts: Iterable, max_new_tokens: int, chat: bool = False) -> tuple[list[Encoded], list[dict]]:
     """The prompts as both models will see them, and those left out, as ``{"id", "index", "reason"}``.
 
-    ``prompts`` are strings, sequences of token ids or ``Prompt``s.  A prompt without tokens becomes the token that
-    begins a text, if there is one.  What does not fit into the shorter of both models' contexts is left out; where only
-    the answer does not fit, the limit of that prompt is lowered.  Raises ValueError for values that are no prompts,
-    and for two of the same id.
+    ``prompts`` are strings, sequences of token ids or ``Prompt``s.  Left out is a prompt that has no token of its own
+    (what a tokenizer adds to every text is no prompt), an id that a model does not know, and what does not fit into the
+    shorter of both models' contexts; where only the answer does not fit, the limit of that prompt is lowered.  Raises
+    ValueError for values that are no prompts, and for two of the same id.
     """
     if isinstance(prompts, (str, bytes)):
         raise ValueError("prompts is one string; give a list of prompts")
@@ -37,26 +39,22 @@ def encode(pair: Pair, prompts: Iterable, max_new_tokens: int, chat: bool = Fals
     known = shared_rows(pair)
     found, skipped = [], []
     place: dict[str, int] = {}
-    for index, name, tokens in _token_ids(pair, prompts, chat):
+    for index, name, ids in _token_ids(pair, prompts, chat):
         if place.setdefault(name, index) != index:  # what is recorded is found again by its id
             raise ValueError(f"prompts {place[name]} and {index} have the same id {name[:100]!r}; give each its own")
-        reason = _problem(tokens, known, context)
+        reason = _problem(ids, known, context)
         if reason:
             skipped.append({"id": name, "index": index, "reason": reason})
         else:
-            room = max_new_tokens if context is None else min(max_new_tokens, context - len(tokens))
-            found.append(Encoded(name, index, tokens, room))
+            room = max_new_tokens if context is None else min(max_new_tokens, context - len(ids))
+            found.append(Encoded(name, index, np.array(ids, np.int32), room))
     return found, skipped
 
 
 def context_limit(pair: Pair) -> int | None:
     """Most positions that both models can read, or None where neither has a limit."""
-    limits = []
-    for model in (pair.target, pair.draft):
-        config = model.config.get_text_config()
-        limits += [getattr(config, name, None) for name in _POSITIONS]
-    real = [limit for limit in limits if isinstance(limit, int) and 0 < limit < 10**9]
-    return min(real, default=None)
+    limits = [positions(model) for model in (pair.target, pair.draft)]
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def digest(encoded: Sequence[Encoded]) -> str:
@@ -68,49 +66,60 @@ def digest(encoded: Sequence[Encoded]) -> str:
     return state.hexdigest()
 
 
-def _token_ids(pair: Pair, prompts: Iterable, chat: bool) -> Iterator[tuple[int, str, np.ndarray]]:
+def _token_ids(pair: Pair, prompts: Iterable, chat: bool) -> Iterator[tuple[int, str, list[int]]]:
     for index, prompt in enumerate(prompts):
         name = str(getattr(prompt, "id", index))
         text = getattr(prompt, "text", prompt)
         if isinstance(text, str):
-            tokens = _tokenize(pair, prompt, name, chat)
+            yield index, name, _tokenize(pair, prompt, name, chat)
         elif chat:
             raise ValueError(f"prompt {name} is token ids, but only text fits a chat template; leave chat out")
         else:
-            tokens = text
-        yield index, name, _integers(tokens, name) if len(tokens) else _begin(pair)
+            yield index, name, _whole_numbers(text, name)
 
 
-def _tokenize(pair: Pair, prompt: object, name: str, chat: bool) -> Sequence[int]:
+def _tokenize(pair: Pair, prompt: object, name: str, chat: bool) -> list[int]:
+    """The ids of a text; none where it has no token of its own."""
     if pair.tokenizer is None:
         raise ValueError(f"prompt {name} is text, but the pair has no tokenizer; give token ids, or a Pair with one")
     if chat:
-        from oracle.prompts.sets import render_chat
+        from oracle.prompts.chat import render_chat
 
-        return render_chat(pair.tokenizer, getattr(prompt, "user_turn", prompt))
+        turn = getattr(prompt, "user_turn", prompt)
+        return list(render_chat(pair.tokenizer, turn)) if turn.strip() else []
+    text = getattr(prompt, "text", prompt)
     # A tokenizer may have been saved with padding and truncation switched on.
-    return pair.tokenizer(getattr(prompt, "text", prompt), padding=False, truncation=False, verbose=False)["input_ids"]
+    plain = {"padding": False, "truncation": False, "verbose": False}
+    ids = list(pair.tokenizer(text, **plain)["input_ids"])
+    added = len(ids) <= pair.tokenizer.num_special_tokens_to_add()
+    return ids if not added or pair.tokenizer(text, add_special_tokens=False, **plain)["input_ids"] else []
 
 
-def _integers(tokens: object, name: str) -> np.ndarray:
-    array = np.asarray(tokens)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise ValueError(f"prompt {name} is neither text nor a sequence of token ids: {str(tokens)[:60]!r}")
-    return array.astype(np.int32) if array.max() < 2**31 and array.min() >= 0 else array
+def _whole_numbers(tokens: object, name: str) -> list[int]:
+    """A prompt's ids, read by value: whole numbers of any type in a list, an array or a tensor of one dimension."""
+    if not isinstance(tokens, (list, tuple)) and getattr(tokens, "ndim", None) != 1:
+        shape = f" of shape {tuple(tokens.shape)}" if hasattr(tokens, "shape") else ""
+        raise ValueError(
+            f"prompt {name} is neither text nor a sequence of token ids: {str(tokens)[:60]!r}{shape}; "
+            "give a string or a flat list of ids"
+        )
+    values = tokens.tolist() if hasattr(tokens, "tolist") else tokens
+    ids = [whole(value) for value in values]
+    if None in ids:
+        at = ids.index(None)
+        raise ValueError(
+            f"prompt {name} is neither text nor a sequence of token ids: it has {str(values[at])[:60]!r} "
+            f"({type(values[at]).__name__}) at index {at}; give whole numbers"
+        )
+    return ids
 
 
-def _begin(pair: Pair) -> np.ndarray:
-    """The token that begins a text, int32 [1], or nothing where the pair has none."""
-    begin = pair.target.config.get_text_config().bos_token_id if pair.tokenizer is None else pair.tokenizer.bos_token_id
-    return np.array([] if begin is None else [begin], np.int32)
-
-
-def _problem(tokens: np.ndarray, known: int, context: int | None) -> str | None:
-    if not len(tokens):
-        return "no tokens, and no token that begins a text"
-    if tokens.min() < 0 or tokens.max() >= known:
-        wrong = int(tokens[(tokens < 0) | (tokens >= known)][0])
-        return f"token id {wrong}, but the models share ids 0 to {known - 1}"
-    if context is not None and len(tokens) >= context:
-        return f"{len(tokens)} tokens, but the models read at most {context} positions, one of them for the answer"
+def _problem(ids: list[int], known: int, context: int | None) -> str | None:
+    if not ids:
+        return _EMPTY
+    at = next((at for at, token in enumerate(ids) if not 0 <= token < known), None)
+    if at is not None:
+        return f"token id {ids[at]}, but the models share ids 0 to {known - 1} (at index {at} of the prompt)"
+    if context is not None and len(ids) >= context:
+        return f"{len(ids)} tokens, but the models read at most {context} positions, one of them for the answer"
     return None

@@ -1,4 +1,4 @@
-"""Prompts: known data sets of the hub, local files and the demo prompts, and how a chat model is given them."""
+"""Prompts: known data sets of the hub, local files and the demo prompts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from oracle.prompts.files import ENDINGS, RowFile, did_you_mean, read_rows
 from oracle.prompts.forms import Prompt, write_prompts
 from oracle.prompts.hub import HubSet, load_hub_set
 from oracle.shipped import data_path
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True)
@@ -75,23 +72,6 @@ def load_prompts(
         return _from_file(name, read_rows(data_path(f"{name}.jsonl")), limit, seed)
     path = Path(source).expanduser()
     return _from_file(path.stem, read_rows(path), limit, seed)
-
-
-def render_chat(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    """Return the token ids of a chat with `text` as its one user turn and the assistant's turn opened.
-
-    Ids, not text: the template already writes the special tokens, and encoding its text again would add a second BOS.
-    `text` is a prompt's `user_turn`. Raises ValueError if the tokenizer has no chat template.
-    """
-    if not getattr(tokenizer, "chat_template", None):
-        name = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
-        raise ValueError(
-            f"The tokenizer {name!r} has no chat template. "
-            'It would be in its chat_template.jinja, or under "chat_template" in its tokenizer_config.json. '
-            "Leave --chat out, or take a model that was tuned for chat."
-        )
-    turns = [{"role": "user", "content": text}]
-    return tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=True, return_dict=False)
 
 
 def _source_name(source: str | os.PathLike) -> str:

@@ -16,9 +16,10 @@ from collections.abc import Callable
 import torch
 
 from oracle.collect import collect
+from oracle.models.batches import left_padded
 from oracle.models.decoding import greedy_config, neutral
-from oracle.models.pairs import Pair, load_pair
-from oracle.models.passes import device_of, left_padded
+from oracle.models.pair import Pair
+from oracle.models.pairs import load_pair
 from oracle.prompts.encode import Encoded, encode
 from oracle.prompts.sets import load_prompts
 
@@ -30,7 +31,7 @@ def generate(pair: Pair, prompts: list[Encoded], batch: int) -> None:
     """The target's own texts by the library, in batches padded on the left."""
     with neutral(pair):
         for at in range(0, len(prompts), batch):
-            ids, mask = left_padded([prompt.tokens for prompt in prompts[at : at + batch]], device_of(pair.target))
+            ids, mask = left_padded([prompt.tokens for prompt in prompts[at : at + batch]], pair.target.device)
             pair.target.generate(ids, attention_mask=mask.long(), generation_config=greedy_config(pair, TOKENS))
 
 
@@ -42,7 +43,7 @@ def draft_and_verify(pair: Pair, prompts: list[Encoded]) -> None:
         pair.draft.generation_config.num_assistant_tokens_schedule = "constant"
         pair.draft.generation_config.assistant_confidence_threshold = 0.0
         for prompt in prompts:
-            ids = torch.from_numpy(prompt.tokens).long()[None].to(device_of(pair.target))
+            ids = torch.from_numpy(prompt.tokens).long()[None].to(pair.target.device)
             pair.target.generate(ids, assistant_model=pair.draft, generation_config=greedy_config(pair, TOKENS))
 
 

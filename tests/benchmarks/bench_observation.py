@@ -23,7 +23,8 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1])]
 
 from oracle.generate import Settings, _Watch, _watched_forward, assisted, plain  # noqa: E402
 from oracle.models.decoding import greedy_config, neutral  # noqa: E402
-from oracle.models.pairs import Pair, load_pair  # noqa: E402
+from oracle.models.pair import Pair  # noqa: E402
+from oracle.models.pairs import load_pair  # noqa: E402
 from oracle.timing import Clock, clock_for  # noqa: E402
 
 # None is plain decoding.  With scikit-learn a fixed threshold needs the observer, so `adaptive` stands for it.

@@ -7,7 +7,7 @@ import copy
 import torch
 import transformers as hf
 
-from oracle.models.pairs import Pair
+from oracle.models.pair import Pair
 
 VOCABULARY = 97
 SPECIAL = dict(bos_token_id=1, eos_token_id=None, pad_token_id=0, tie_word_embeddings=False)

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 
 from builders.pairs import tiny_pair
-from oracle.models.pairs import Pair
+from oracle.models.pair import Pair
 from oracle.timing import Clock
 
 PROMPTS = [np.random.default_rng(size).integers(2, 97, size).tolist() for size in (6, 9, 4)]

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 from builders.pairs import tiny, tiny_pair
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from builders.tokenizers import SPECIAL_WORDS, WORDS, save, word_tokenizer
+from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import (
     AutoTokenizer,
     GPT2Config,
@@ -21,29 +22,13 @@ from transformers import (
 
 from oracle.collect import collect
 from oracle.models import loading
-from oracle.models.pairs import PAIRS, Pair, check_pair, check_tokenizers, describe, load_pair, shared_rows
+from oracle.models.checks import check_pair, check_tokenizers, shared_rows
+from oracle.models.identity import describe
+from oracle.models.pair import Pair
+from oracle.models.pairs import PAIRS, load_pair
 from oracle.prompts.encode import context_limit, digest, encode
 from oracle.prompts.forms import Prompt
 from oracle.records.trace import Trace
-
-WORDS = ["<pad>", "<s>", "</s>", *(f"w{n}" for n in range(3, 97))]
-SPECIAL_WORDS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
-
-
-def word_tokenizer(words=WORDS, begin=True, **options):
-    """One token a word; begins every text with <s> if asked."""
-    core = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<pad>"))
-    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    if begin:
-        core.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
-    return PreTrainedTokenizerFast(tokenizer_object=core, **SPECIAL_WORDS, **options)
-
-
-def save(folder, model, tokenizer=None):
-    model.save_pretrained(folder)
-    if tokenizer is not None:
-        tokenizer.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -229,14 +214,16 @@ def test_text_and_ids_and_prompts():
     assert {item.max_new_tokens for item in found} == {6}
 
 
-def test_empty_prompts_become_the_beginning_of_a_text_or_are_skipped():
-    found, skipped = encode(with_tokenizer(word_tokenizer(begin=False)), ["w5", "", "  ", []], 4)
-    assert [item.tokens.tolist() for item in found] == [[5], [1], [1], [1]] and not skipped
-    bare = with_tokenizer(word_tokenizer(begin=False))
-    bare.tokenizer.bos_token = None
-    found, skipped = encode(bare, ["w5", "", "w6"], 4)
-    assert [item.index for item in found] == [0, 2]
-    assert skipped == [{"id": "1", "index": 1, "reason": "no tokens, and no token that begins a text"}]
+@pytest.mark.parametrize("begin", [True, False])
+def test_an_empty_prompt_is_skipped_and_named_whatever_a_tokenizer_adds_to_it(begin):
+    found, skipped = encode(with_tokenizer(word_tokenizer(begin=begin)), ["w5", "", "  \n", [], np.zeros(0), "w6"], 4)
+    assert [item.index for item in found] == [0, 5]
+    assert skipped == [{"id": str(at), "index": at, "reason": "empty prompt"} for at in (1, 2, 3, 4)]
+
+
+def test_a_prompt_of_nothing_but_a_special_token_is_a_prompt():
+    found, skipped = encode(with_tokenizer(word_tokenizer()), ["<s>", [1]], 4)
+    assert [item.tokens.tolist() for item in found] == [[1, 1], [1]] and not skipped
 
 
 def test_the_shorter_context_limits_prompts_and_answers(tmp_path):
@@ -297,9 +284,18 @@ def test_a_chat_template_is_rendered_once():
     ("prompts", "message"),
     [
         ("w5 w6", "prompts is one string; give a list"),
-        ([[1.5, 2.0]], "prompt 0 is neither text nor a sequence of token ids"),
-        ([[[5, 6]]], "prompt 0 is neither text"),
-        ([[5], ["w5"]], "prompt 1 is neither text"),
+        ([[5.0, 1.5]], r"prompt 0 is neither text nor a sequence of token ids: it has '1.5' \(float\) at index 1"),
+        ([[5, 6, float("nan")]], r"'nan' \(float\) at index 2"),
+        ([[5, True]], r"'True' \(bool\) at index 1; give whole numbers"),
+        ([np.array([True, False])], r"'True' \(bool\) at index 0"),
+        ([[[5, 6]]], r"prompt 0 is neither text .* it has '\[5, 6\]' \(list\) at index 0"),
+        ([torch.tensor([[5, 6]])], r"neither text .* of shape \(1, 2\); give a string or a flat list of ids"),
+        ([[5], ["w5"]], r"prompt 1 is neither text .* it has 'w5' \(str\) at index 0"),
+        ([[5], [None]], r"'None' \(NoneType\) at index 0"),
+        ([5], "prompt 0 is neither text nor a sequence of token ids: '5'"),
+        ([None], "prompt 0 is neither text"),
+        ([b"w5"], "prompt 0 is neither text"),
+        ([{5: 6}], "prompt 0 is neither text"),
     ],
 )
 def test_what_is_no_prompt(prompts, message):
@@ -307,16 +303,26 @@ def test_what_is_no_prompt(prompts, message):
         encode(with_tokenizer(word_tokenizer()), prompts, 4)
 
 
+@pytest.mark.parametrize(
+    "ids",
+    [[5, 6], (5, 6), [5.0, np.int64(6)], np.array([5, 6], np.uint8), torch.tensor([5.0, 6.0]), [5, torch.tensor(6)]],
+)
+def test_ids_are_read_by_value(ids):
+    found, _ = encode(tiny_pair("llama"), [ids], 4)
+    assert found[0].tokens.tolist() == [5, 6] and found[0].tokens.dtype == np.int32
+
+
 def test_text_needs_a_tokenizer():
     with pytest.raises(ValueError, match="prompt 1 is text, but the pair has no tokenizer"):
         encode(tiny_pair("llama"), [[5], "w5"], 4)
 
 
-@pytest.mark.parametrize("tokens", [[97], [5, -1], [2**40]])
+@pytest.mark.parametrize("tokens", [[97], [5, -1], [2**40], [5, 6, 2**70]])
 def test_ids_that_a_model_does_not_know_are_skipped(tokens):
     found, skipped = encode(tiny_pair("llama"), [tokens, [5]], 4)
     assert [item.index for item in found] == [1]
-    assert f"token id {tokens[-1]}, but the models share ids 0 to 96" in skipped[0]["reason"]
+    at = f"(at index {len(tokens) - 1} of the prompt)"
+    assert skipped[0]["reason"] == f"token id {tokens[-1]}, but the models share ids 0 to 96 {at}"
 
 
 def test_the_digest_sees_ids_order_and_limits():

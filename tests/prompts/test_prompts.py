@@ -12,8 +12,9 @@ import pytest
 
 from oracle import shipped
 from oracle.prompts import hub as prompt_hub
+from oracle.prompts.chat import render_chat
 from oracle.prompts.hub import HubSet
-from oracle.prompts.sets import HUB_SETS, load_prompts, render_chat
+from oracle.prompts.sets import HUB_SETS, load_prompts
 
 ROOT = Path(__file__).parents[2]
 ROW = {"prompt": "hello"}

@@ -1,0 +1,176 @@
+"""A checkpoint is data: what one asks the library to run, fetch or open beyond its own files is refused before it loads.
+
+``trust_remote_code=False`` alone is not enough.  The library leaves that argument out of some calls of its own, where it
+then asks on the terminal; a configuration can name attention code of the hub; an adapter's configuration can name
+another model; and an index of weights can name any file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+CODE_REFUSED = (
+    "checkpoints that bring their own code are not supported; choose a model that transformers implements itself, "
+    "or a version of this one that was converted to it"
+)
+_INDEX = "model.safetensors.index.json"
+# Implementations that a configuration may name -> the package that has to be there, where one has to; without it, or
+# under any other name, the library would fetch code from the hub.
+_ATTENTION = {
+    "eager": None,
+    "sdpa": None,
+    "flex_attention": None,
+    "flash_attention_2": "flash_attn",
+    "flash_attention_3": "flash_attn_interface",
+    "flash_attention_4": "flash_attn",
+}
+_EXPERTS = {"eager": None, "batched_mm": None, "grouped_mm": None}
+
+
+class Refused(ValueError):
+    """A checkpoint asks for something that none may; the message says what, and what to do."""
+
+
+@contextlib.contextmanager
+def no_questions() -> Iterator[None]:
+    """Where the library would ask on the terminal whether to run a checkpoint's code, it refuses at once instead."""
+    from transformers import dynamic_module_utils
+
+    before = dynamic_module_utils.TIME_OUT_REMOTE_CODE
+    dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0  # the library's own switch for machines that nobody watches
+    try:
+        yield
+    finally:
+        dynamic_module_utils.TIME_OUT_REMOTE_CODE = before
+
+
+def check_config(source: str, config: PreTrainedConfig) -> None:
+    """Raise Refused where a configuration names code of the hub, or weights that are not safetensors of its own."""
+    for part in _parts(config):
+        for key, legal in (("attn_implementation", _ATTENTION), ("experts_implementation", _EXPERTS)):
+            _check_implementation(source, key, getattr(part, f"_{key}", None), legal)
+    weights = getattr(config, "transformers_weights", None)
+    if weights is not None and not (
+        _own_file(weights) and weights.endswith((".safetensors", ".safetensors.index.json"))
+    ):
+        raise Refused(
+            f"{source}: its configuration names {weights!r} as weights; only *.safetensors of the checkpoint itself are "
+            "read: take transformers_weights out of config.json"
+        )
+
+
+def check_weights(source: str, config: PreTrainedConfig, where: dict[str, bool]) -> None:
+    """Raise Refused for an adapter, and for an index that names anything but safetensors of the checkpoint itself."""
+    if _file(source, "adapter_config.json", where):
+        raise Refused(
+            f"{source}: holds an adapter (adapter_config.json), which can name another model and change this one; merge "
+            "it once (merge_and_unload and save_pretrained of peft), then give that folder"
+        )
+    if any(Path(source).glob("shard-*-model-*-of-*.safetensors")):
+        raise Refused(
+            f"{source}: holds the shards of a distributed training (shard-*.safetensors), whose reader can unpickle; load "
+            "them where they were made and save them with save_pretrained, then give that folder"
+        )
+    for name in {_INDEX, getattr(config, "transformers_weights", None) or _INDEX}:
+        if not name.endswith(".index.json") or not (index := _file(source, name, where)):
+            continue
+        for shard in _shards(source, name, index):
+            if not (_own_file(shard) and shard.endswith(".safetensors")):
+                raise Refused(
+                    f"{source}: {name} names {shard!r}; only *.safetensors of the checkpoint itself are read: get the "
+                    "checkpoint again, or save it with save_pretrained"
+                )
+
+
+def check_tokenizer(source: str, where: dict[str, bool]) -> None:
+    """Raise Refused where the class named for the tokenizer is something else of the library.
+
+    The library takes any name that it has (a model's or another loader's, too) and loads that without our arguments.
+    """
+    from transformers import PreTrainedTokenizerBase
+    from transformers.models.auto.tokenization_auto import get_tokenizer_config, tokenizer_class_from_name
+    from transformers.utils.import_utils import DummyObject
+
+    for named in (get_tokenizer_config(source, **where), _config_dict(source, where)):
+        name = named.get("tokenizer_class")
+        if not isinstance(name, str):
+            continue
+        for spelling in {name, name.removesuffix("Fast"), f"{name}Fast"}:
+            found = tokenizer_class_from_name(spelling)
+            # A dummy says which package its class needs, and does nothing else.
+            known = isinstance(found, DummyObject) or (
+                isinstance(found, type) and issubclass(found, PreTrainedTokenizerBase)
+            )
+            if found is not None and not known:
+                raise Refused(
+                    f"{source}: names {name!r} as the class of its tokenizer, which is no tokenizer; correct "
+                    "tokenizer_class in tokenizer_config.json or config.json"
+                )
+
+
+def _parts(config: Any) -> Iterator[Any]:
+    """A configuration and those of its parts (a model of text within one of pictures)."""
+    yield config
+    for name in getattr(config, "sub_configs", {}):
+        if (part := getattr(config, name, None)) is not None:
+            yield from _parts(part)
+
+
+def _check_implementation(source: str, key: str, name: object, legal: dict[str, str | None]) -> None:
+    if name is None:
+        return
+    package = legal.get(name) if isinstance(name, str) else None
+    if name not in legal or (package and importlib.util.find_spec(package) is None):
+        raise Refused(
+            f"{source}: its configuration asks for {key} {name!r}, which would be code from elsewhere; legal: "
+            f"{', '.join(legal)} (flash attention where its package is installed); take {key} out of config.json"
+        )
+
+
+def _shards(source: str, name: str, index: str) -> set[object]:
+    """The files that an index of weights names."""
+    with open(index, encoding="utf-8") as file:
+        content = json.load(file)
+    named = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(named, dict):
+        raise Refused(f"{source}: {name} has no weight_map; get the checkpoint again")
+    return set(map(str, named.values()))
+
+
+def _own_file(name: object) -> bool:
+    """Whether a name in a checkpoint stays within the checkpoint, whatever system reads it."""
+    if not isinstance(name, str):
+        return False
+    windows = PureWindowsPath(name)
+    return not (windows.anchor or PurePosixPath(name).is_absolute() or ".." in windows.parts)
+
+
+def _file(source: str, name: str, where: dict[str, bool]) -> str | None:
+    """Path of a file of the checkpoint, fetched where it may be; None where there is none."""
+    from transformers.utils import cached_file
+
+    return cached_file(
+        source,
+        name,
+        _raise_exceptions_for_gated_repo=False,
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+        **where,
+    )
+
+
+def _config_dict(source: str, where: dict[str, bool]) -> dict[str, Any]:
+    """What config.json says, or the file that it points to; empty where there is none, as beside many a tokenizer."""
+    from transformers import PreTrainedConfig
+
+    if not _file(source, "config.json", where):
+        return {}
+    return PreTrainedConfig.get_config_dict(source, **where)[0]
