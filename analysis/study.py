@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from analysis.measured.speedups import Measured, summary
 from analysis.replay.oracles import ORACLES
 from analysis.replay.simulate import SimulationResult, simulate
 from analysis.replay.sweep import Sweep, sweep
-from analysis.report.prompt_view import Decode
 from analysis.verdict import Gap, Verdict, verdict
 from oracle.policies.rules import parse
 from oracle.records.trace import Trace, oracle_positions
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from oracle.records.runs import Runs
 
 ASSUMED = CostModel(draft=0.1)
+Decode = Callable[[list[int]], list[str]]  # token ids -> one string for each of them
 
 
 @dataclass(frozen=True)

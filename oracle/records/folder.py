@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import uuid
@@ -51,3 +52,25 @@ def write_whole(target: Path, write: Callable[[Path], object]) -> None:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def writable(target: Path) -> None:
+    """Raise ValueError unless a file or a folder can be made, or written, at ``target``; nothing is left behind.
+
+    Asked before long work, whose result would have no place otherwise.
+    """
+    place = target if target.is_dir() else target.parent
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    problem = f"{place} is no folder" if not place.is_dir() else None
+    if problem is None:
+        probe = place / f".{uuid.uuid4().hex[:8]}.tmp"
+        try:
+            probe.touch(exist_ok=False)
+        except OSError as error:
+            problem = f"{place}: {error.strerror or error}"
+        finally:
+            with contextlib.suppress(OSError):
+                probe.unlink(missing_ok=True)
+    if problem is not None:
+        raise ValueError(f"cannot write to {target} ({problem}); name another place")

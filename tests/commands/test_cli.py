@@ -134,7 +134,7 @@ def test_report_is_one_page(trace, tmp_path):
         (["collect", "--pair", "demoo"], 2, "demo"),
         (["collect", "--dataset", "mbp"], 2, "mbpp"),
         (["validate", "--runs", "x"], 2, "one trace for each"),
-        (["report", "TRACE", "-o", "/proc/nowhere/r.html"], 1, "/proc/nowhere"),
+        (["report", "TRACE", "-o", "/proc/nowhere/r.html"], 2, "/proc/nowhere"),
         (["nonsense"], 2, "No such command"),
         (["simulate", "--nonsense"], 2, "No such option"),
     ],
