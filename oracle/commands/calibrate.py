@@ -53,8 +53,9 @@ def calibrate(
 
     check_policies(list(fit or FIT))
     check_file(out)
-    # Prices of an earlier run, which may be all that is left of a machine; after --resume they are this run's own.
-    if out.exists() and not output.force and not output.resume:
+    # Where the runs beside OUT are there too, `measure` says which of --resume and --force are meant.
+    measures = not runs and _beside(out).exists()
+    if out.exists() and not (output.force or output.resume or measures):
         raise ValueError(f"{out} is there already; --force replaces it, or name another file")
     calibration = fit_cost(runs or _measured(pair, prompts, run, output, list(fit or FIT), out), fit)
     calibration.cost.save(out)
@@ -63,6 +64,11 @@ def calibrate(
         return
     show_calibration(calibration, out)
     note_next(("oracle", "simulate", "TRACE", "--cost", out))
+
+
+def _beside(out: Path) -> Path:
+    """Folder of the runs that the cost model ``out`` is fitted on."""
+    return out.with_name(f"{out.stem}-runs")
 
 
 def _measured(
@@ -75,7 +81,7 @@ def _measured(
 ) -> Runs:
     from oracle.measure import measure
 
-    folder = out.with_name(f"{out.stem}-runs")
+    folder = _beside(out)
     check_folder(folder)
     chosen = prompts.load()
     return measure(

@@ -17,10 +17,14 @@ def load_trace(path: Path | None) -> Trace:
     from oracle.records.trace import Trace
     from oracle.shipped import data_path
 
-    if path is not None:
-        return Trace.load(path)
-    trace = Trace.load(data_path("sample"))
-    note(f"No trace given: using the shipped sample ({describe(trace)}).")
+    trace = Trace.load(data_path("sample") if path is None else path)
+    if path is None:
+        note(f"No trace given: using the shipped sample ({describe(trace)}).")
+    if trace.censored.all():
+        note(
+            f"Note: {trace.dataset}: the end of its text cuts every oracle iteration short, so nothing is known of how "
+            "long they would be; collect longer texts (--max-new-tokens)."
+        )
     return trace
 
 

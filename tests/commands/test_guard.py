@@ -85,7 +85,9 @@ oracle.cli.main()
     assert process.returncode == 130, err
     assert "Traceback" not in err and "ignored" not in err
     last = err.splitlines()[-1]
-    assert last == f"Interrupted; what was finished is kept.  To go on: oracle collect {tmp_path}/out --threads 1 --resume"
+    assert (
+        last == f"Interrupted; what was finished is kept.  To go on: oracle collect {tmp_path}/out --threads 1 --resume"
+    )
     assert not list(tmp_path.rglob("*.tmp"))
 
 
