@@ -51,12 +51,12 @@ class Commands(TyperGroup):
             return end.exit_code
         return 0
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         check_words(args)
         # Wanted after the fact, so it may stand anywhere on the line, before or after the command's own options.
         return super().parse_args(ctx, [arg for arg in args if arg != "--debug"])
 
-    def invoke(self, ctx: typer.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         from oracle.shadow import expect_own_analysis
 
         expect_own_analysis()

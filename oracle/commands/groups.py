@@ -28,7 +28,7 @@ def takes(**defaults: Any) -> Callable[[Command], Command]:
         hints = get_type_hints(command, include_extras=True)
         for each in inspect.signature(command).parameters.values():
             kind = hints[each.name]
-            if dataclasses.is_dataclass(kind):
+            if isinstance(kind, type) and dataclasses.is_dataclass(kind):
                 groups[each.name] = kind
                 parameters += _fields(kind, defaults)
             else:

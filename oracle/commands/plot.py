@@ -16,7 +16,7 @@ from oracle.commands.notes import say
 from oracle.commands.options import Policies, Tokenizer
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
     from oracle.records.trace import Trace
 
@@ -66,7 +66,7 @@ def plot(
 
 def _draw(
     traces: Mapping[str, Trace], kind: str, policies: Sequence[str], prompt: int, tokenizer: str | None
-) -> Figure:
+) -> Figure | SubFigure:
     from analysis.plots.heatmap import plot_heatmap
     from analysis.plots.panels import panel
     from analysis.plots.policies import plot_iterations

@@ -23,7 +23,9 @@ def show_json(value: Any) -> None:
 
 def plain(value: Any) -> Any:
     """The same in JSON's types: dataclasses as dicts, NumPy's numbers unwrapped, what is not finite as None."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, type):
+        raise TypeError(f"{value} is no value to print")
+    if dataclasses.is_dataclass(value):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from analysis.cost import CostModel
 from analysis.measured.calibrate import FIT, Calibration, calibrate
@@ -18,6 +19,7 @@ from oracle.records.runs import Runs
 from oracle.records.trace import Trace
 from oracle.workflows.inputs import as_cost, as_runs, as_trace, several
 
+Prompts = PromptSet | Iterable[str] | Iterable[Sequence[int]]
 POLICIES = (
     "constant:tokens=2",
     "constant:tokens=5",
@@ -46,7 +48,7 @@ class Validated:
 
 def validate(
     pair: Pair,
-    prompts: PromptSet | Sequence[PromptSet] | Iterable[str] | Iterable[Sequence[int]],
+    prompts: Prompts | Sequence[PromptSet],
     policies: Sequence[str] = POLICIES,
     out: str | Path = "runs/validation",
     *,
@@ -129,12 +131,13 @@ def to_validate(policies: Sequence[str]) -> list[str]:
     return list(policies)
 
 
-def _sets(prompts: object) -> list[tuple[str, object]]:
+def _sets(prompts: Prompts | Sequence[PromptSet]) -> list[tuple[str, Prompts]]:
     """Sets of prompts by their names, which name folders too."""
     given = several(prompts)
-    if not all(isinstance(each, PromptSet) for each in given):
-        return [("prompts", prompts)]
-    names = [each.name.replace("/", "_") for each in given]
+    sets = [each for each in given if isinstance(each, PromptSet)]
+    if len(sets) < len(given) or not sets:  # texts or token ids, without a name
+        return [("prompts", cast(Prompts, prompts))]
+    names = [each.name.replace("/", "_") for each in sets]
     if len(set(names)) < len(names):
         raise ValueError(f"two sets of prompts have one name ({', '.join(names)}); validate them one by one")
-    return list(zip(names, given, strict=True))
+    return list(zip(names, sets, strict=True))
