@@ -16,7 +16,8 @@ from oracle.commands.notes import say
 from oracle.commands.options import Policies, Tokenizer
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from oracle.records.trace import Trace
 
@@ -66,7 +67,7 @@ def plot(
 
 def _draw(
     traces: Mapping[str, Trace], kind: str, policies: Sequence[str], prompt: int, tokenizer: str | None
-) -> Figure | SubFigure:
+) -> Figure:
     from analysis.plots.heatmap import plot_heatmap
     from analysis.plots.panels import panel
     from analysis.plots.policies import plot_iterations
@@ -80,7 +81,14 @@ def _draw(
     if prompt >= trace.prompts:
         raise ValueError(f"prompt {prompt} is not in the trace; legal: 0 to {trace.prompts - 1}")
     if kind == "iterations":
-        return plot_iterations(trace, results=[simulate(trace, text) for text in policies], prompt=prompt).figure
+        return _whole(plot_iterations(trace, results=[simulate(trace, text) for text in policies], prompt=prompt))
     ids = trace.target_tokens[trace.offsets[prompt] : trace.offsets[prompt + 1]].tolist()
     decode = decoder(trace, tokenizer)
-    return plot_heatmap(trace, decode(ids) if decode else [f"{token} " for token in ids], prompt=prompt).figure
+    return _whole(plot_heatmap(trace, decode(ids) if decode else [f"{token} " for token in ids], prompt=prompt))
+
+
+def _whole(axes: Axes) -> Figure:
+    """The figure that the axes are in."""
+    found = axes.get_figure(root=True)
+    assert found is not None
+    return found
