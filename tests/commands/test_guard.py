@@ -31,7 +31,12 @@ main()
 
 def start(*words, code=None, **options):
     command = [sys.executable, "-c", code] if code else [sys.executable, "-m", "oracle", *map(str, words)]
-    return subprocess.Popen(command, cwd=ROOT, text=True, stdout=-1, stderr=-1, **options)
+    return subprocess.Popen(command, cwd=ROOT, text=True, stdout=-1, stderr=-1, preexec_fn=listen, **options)
+
+
+def listen():
+    """Tests that run in the background of a shell inherit a SIGINT that is switched off."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def finish(*words, **options):
