@@ -18,7 +18,6 @@ from analysis.replay.drafts import NotRecorded
 from analysis.replay.result import SimulationResult
 from analysis.replay.simulate import simulate, simulate_all
 from analysis.replay.sweep import Sweep, sweep
-from analysis.report.prompt_view import Decode
 from analysis.verdict import Gap, Verdict, verdict
 from oracle.policies import Policy
 from oracle.policies.names import name_of, recorded
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from oracle.records.runs import Runs
 
 ASSUMED = CostModel(draft=0.1)
+Decode = Callable[[list[int]], list[str]]  # token ids -> one string for each of them
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import sys
 from analysis.cost import CostModel
 from analysis.replay.simulate import simulate
 from oracle.collect import summarize
-from oracle.commands.tables import interval_text
+from oracle.commands.numbers import interval_text
 from oracle.records.trace import Trace
 
 POLICIES = (

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from analysis.intervals import Estimate
-from oracle.commands.tables import interval_text
+from oracle.commands.numbers import interval_text
 
 
 def main(*files: str) -> None:

@@ -1,9 +1,94 @@
-"""Records what a draft model would propose at every position of a target model's text, for exact replay."""
+"""Records what a draft model would propose at every position of a target model's text, for exact replay.
 
-from oracle.collect import collect
-from oracle.measure import measure
-from oracle.models.pairs import Pair, load_pair
-from oracle.prompts.sets import load_prompts
-from oracle.records.trace import Trace
+Everything that a user needs is a name of this package, loaded when it is first asked for: ``import oracle`` alone loads
+neither models' libraries nor plotting.
+"""
 
-__all__ = ["Pair", "Trace", "collect", "load_pair", "load_prompts", "measure"]
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from analysis.cost import CostModel
+    from analysis.plots import (
+        plot_calibration,
+        plot_hazard,
+        plot_heatmap,
+        plot_histogram,
+        plot_iterations,
+        plot_position,
+        plot_roc,
+        plot_simulated_vs_measured,
+        plot_survival,
+        plot_variance,
+        save,
+    )
+    from analysis.study import Source
+    from analysis.validation.validate import Budget
+    from oracle.collect import collect
+    from oracle.measure import measure
+    from oracle.models.pairs import Pair, load_pair
+    from oracle.policies.names import list_policies
+    from oracle.policies import parse
+    from oracle.prompts.sets import load_prompts
+    from oracle.records.runs import Runs
+    from oracle.records.trace import Trace
+    from oracle.workflows.study import calibrate, fit, report, simulate, stats
+    from oracle.workflows.validate import compare, validate
+
+__all__ = [
+    "Budget", "CostModel", "Pair", "Runs", "Source", "Trace", "calibrate", "collect", "compare", "fit", "list_policies",
+    "load_pair", "load_prompts", "measure", "parse", "plot_calibration", "plot_hazard", "plot_heatmap", "plot_histogram",
+    "plot_iterations", "plot_position", "plot_roc", "plot_simulated_vs_measured", "plot_survival", "plot_variance",
+    "report", "save", "simulate", "stats", "validate",
+]  # fmt: skip
+
+_MODULES = {
+    "analysis.cost": ("CostModel",),
+    "analysis.plots": (*(name for name in __all__ if name.startswith("plot_")), "save"),
+    "analysis.study": ("Source",),
+    "analysis.validation.validate": ("Budget",),
+    "oracle.collect": ("collect",),
+    "oracle.measure": ("measure",),
+    "oracle.models.pairs": ("Pair", "load_pair"),
+    "oracle.policies.names": ("list_policies",),
+    "oracle.policies": ("parse",),
+    "oracle.prompts.sets": ("load_prompts",),
+    "oracle.records.runs": ("Runs",),
+    "oracle.records.trace": ("Trace",),
+    "oracle.workflows.study": ("calibrate", "fit", "report", "simulate", "stats"),
+    "oracle.workflows.validate": ("compare", "validate"),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+_READING = ("analysis.", "oracle.workflows.")  # what needs our `analysis`, and not a file of the user's called so
+
+
+class _Face(ModuleType):
+    """Python makes every loaded submodule an attribute; ``oracle.collect`` is the function all the same."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'oracle' has no attribute {name!r}")
+    if home.startswith(_READING):
+        from oracle.shadow import expect_own_analysis
+
+        expect_own_analysis()
+    found = getattr(importlib.import_module(home), name)
+    setattr(sys.modules[__name__], name, found)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+sys.modules[__name__].__class__ = _Face

@@ -2,86 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oracle.commands import options as opt
-from oracle.commands.tables import show_json, show_table
+from oracle.commands.bounds import Once
+from oracle.commands.destinations import check_file, check_folder
+from oracle.commands.groups import takes
+from oracle.commands.inputs import load_runs
+from oracle.commands.notes import note, note_next
+from oracle.commands.options import Json, OutputOptions, PairOptions, PromptOptions, RunOptions
+from oracle.commands.programs import show_json
+from oracle.commands.tables import show_table
 
 if TYPE_CHECKING:
     from analysis.measured.calibrate import Calibration
+    from oracle.records.runs import Runs
 
 
 def register(app: typer.Typer) -> None:
     app.command()(calibrate)
 
 
+@takes(limit=6, max_new_tokens=64)
 def calibrate(
+    pair: PairOptions,
+    prompts: PromptOptions,
+    run: RunOptions,
+    output: OutputOptions,
     out: Annotated[Path, typer.Argument(help="The cost model to write.")] = Path("cost.json"),
-    runs: Annotated[list[Path] | None, typer.Option("--runs", help="Runs to fit; default: measure some now.")] = None,
+    runs: Annotated[
+        list[Path] | None, typer.Option("--runs", help="Runs to fit; default: measure some now."), Once()
+    ] = None,
     fit: Annotated[
         list[str] | None,
         typer.Option(
             "--fit", help="Constant policies to fit on; default: tokens=1, 3, 8 and 20, as far as they ran, else all."
         ),
+        Once(),
     ] = None,
-    pair: opt.PairName = None,
-    target: opt.Target = None,
-    draft: opt.Draft = None,
-    dataset: opt.Dataset = "demo-code",
-    split: opt.Split = None,
-    limit: opt.Limit = 6,
-    seed: opt.Seed = None,
-    chat: opt.Chat = False,
-    repeats: opt.Repeats = 3,
-    max_new_tokens: opt.NewTokens = 64,
-    dtype: opt.Dtype = "auto",
-    device: opt.Device = None,
-    draft_device: opt.DraftDevice = None,
-    threads: opt.Threads = None,
-    resume: opt.Resume = False,
-    force: opt.Force = False,
-    progress: opt.Progress = True,
-    as_json: opt.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Fit what a draft step, a verification and an iteration cost on this machine, from short measured runs.
 
     What is measured stays in a folder beside OUT (cost.json: cost-runs), so that an interrupted run can go on.
     """
-    import oracle
     from analysis.measured.calibrate import FIT, check_policies
-    from analysis.measured.calibrate import calibrate as fit_cost
+    from oracle.workflows.study import calibrate as fit_cost
 
-    _may_write(out, resume, force)
-    if runs:
-        measured = [opt.load_runs(path) for path in runs]
-    else:
-        policies = list(fit or FIT)
-        check_policies(policies)
-        prompts = oracle.load_prompts(dataset, split=split, limit=limit, seed=seed)
-        loaded = opt.load_pair(pair, target, draft, dtype, device, draft_device, threads)
-        settings = {"max_new_tokens": max_new_tokens, "repeats": repeats, "chat": chat, "progress": progress}
-        folder = out.with_name(f"{out.stem}-runs")
-        measured = [oracle.measure(loaded, prompts, policies, folder, resume=resume, force=force, **settings)]
-    calibration = fit_cost(measured, fit)
+    check_policies(list(fit or FIT))
+    _expect_free(out, output.resume, output.force)
+    measured = [load_runs(path) for path in runs or ()]
+    calibration = fit_cost(measured or _measured(pair, prompts, run, output, list(fit or FIT), out), fit)
     calibration.cost.save(out)
     if as_json:
-        import dataclasses
-
-        show_json({"cost": str(out), "residuals": [dataclasses.asdict(each) for each in calibration.residuals]})
+        show_json({"cost": str(out), "residuals": calibration.residuals})
         return
     show_calibration(calibration, out)
-    opt.note(f"Next: oracle simulate TRACE --cost {out}")
+    note_next(("oracle", "simulate", "TRACE", "--cost", out))
 
 
-def _may_write(out: Path, resume: bool, force: bool) -> None:
-    """Refuse what must not be replaced, before anything is measured.  Raises ValueError, or OSError."""
+def _expect_free(out: Path, resume: bool, force: bool) -> None:
+    """Refuse what must not be replaced, before anything is measured.  Raises ValueError."""
     from analysis.cost import CostModel
-    from oracle.records.whole import writable
 
-    writable(out)
+    check_file(out)
     if force or not out.is_file():
         return
     try:
@@ -92,8 +79,40 @@ def _may_write(out: Path, resume: bool, force: bool) -> None:
         raise ValueError(f"{out} is a cost model already; --force replaces it, --resume goes on with its runs")
 
 
+def _beside(out: Path) -> Path:
+    """Folder of the runs that the cost model ``out`` is fitted on."""
+    return out.with_name(f"{out.stem}-runs")
+
+
+def _measured(
+    pair: PairOptions,
+    prompts: PromptOptions,
+    run: RunOptions,
+    output: OutputOptions,
+    policies: Sequence[str],
+    out: Path,
+) -> Runs:
+    from oracle.measure import measure
+
+    folder = _beside(out)
+    check_folder(folder)
+    chosen = prompts.load()
+    return measure(
+        pair.load(),
+        chosen,
+        policies,
+        folder,
+        max_new_tokens=run.max_new_tokens,
+        repeats=run.repeats,
+        chat=prompts.chat,
+        resume=output.resume,
+        force=output.force,
+        progress=output.progress,
+    )
+
+
 def show_calibration(calibration: Calibration, out: Path) -> None:
-    """The prices, the range that they were measured in, and how well they fit; ``out`` is the title."""
+    """The prices, the range that they were measured in, and how well they fit."""
     from analysis.measured.disturbances import LIMIT
 
     cost = calibration.cost
@@ -128,7 +147,7 @@ def show_calibration(calibration: Calibration, out: Path) -> None:
         ],
     )
     if calibration.disturbed:
-        opt.note(
+        note(
             f"Note: {calibration.disturbed} of {calibration.calls} calls were slow alone (over {LIMIT} times the "
             "median of their repeats) and are left out of the fit."
         )

@@ -3,78 +3,80 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oracle.commands import options as opt
-from oracle.commands.tables import show_json, show_table
+from oracle.commands.bounds import Between, expect_one_of
+from oracle.commands.destinations import check_folder
+from oracle.commands.groups import takes
+from oracle.commands.notes import note, note_next
+from oracle.commands.options import Json, NewTokens, OutputOptions, Overrun, PairOptions, PromptOptions
+from oracle.commands.programs import plain, show_json
+from oracle.commands.tables import show_table
+
+if TYPE_CHECKING:
+    from oracle.collect import Summary
 
 
 def register(app: typer.Typer) -> None:
     app.command()(collect)
 
 
+@takes()
 def collect(
+    pair: PairOptions,
+    prompts: PromptOptions,
+    output: OutputOptions,
     out: Annotated[Path | None, typer.Argument(help="Folder of the trace; default: traces/PAIR-DATASET.")] = None,
-    pair: opt.PairName = None,
-    target: opt.Target = None,
-    draft: opt.Draft = None,
-    dataset: opt.Dataset = "demo-code",
-    split: opt.Split = None,
-    limit: opt.Limit = None,
-    seed: opt.Seed = None,
-    chat: opt.Chat = False,
-    max_new_tokens: opt.NewTokens = 128,
-    max_overrun: opt.Overrun = 32,
-    batch_size: Annotated[int | None, typer.Option(help="Prompts at once; default: by device.")] = None,
+    max_new_tokens: NewTokens = 128,
+    max_overrun: Overrun = 32,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Prompts at once; default: by device."), Between(1, 65_536)
+    ] = None,
     reference: Annotated[
         str,
         typer.Option(help="Whose text: plain (the target alone) or assisted (a run with a draft; for half precision)."),
     ] = "plain",
-    dtype: opt.Dtype = "auto",
-    device: opt.Device = None,
-    draft_device: opt.DraftDevice = None,
-    resume: opt.Resume = False,
-    force: opt.Force = False,
-    progress: opt.Progress = True,
-    as_json: opt.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Let the target write its answers once, and record at every token what the draft would have said.
 
     Without arguments it records the embedded pair on the demo prompts.
     """
-    import oracle
+    from oracle.collect import REFERENCES
+    from oracle.collect import collect as record
     from oracle.models.checks import unequal_rows
 
-    prompts = oracle.load_prompts(dataset, split=split, limit=limit, seed=seed)
-    loaded = opt.load_pair(pair, target, draft, dtype, device, draft_device)
-    out = out or Path("traces") / f"{loaded.name or 'pair'}-{prompts.name}".replace("/", "_")
-    summary = oracle.collect(
+    expect_one_of("--reference", reference, REFERENCES)
+    check_folder(out or Path("traces"))
+    chosen = prompts.load()
+    loaded = pair.load()
+    out = out or Path("traces") / f"{loaded.name or 'pair'}-{chosen.name}".replace("/", "_")
+    summary = record(
         loaded,
-        prompts,
+        chosen,
         out,
         max_new_tokens=max_new_tokens,
         max_overrun=max_overrun,
         batch_size=batch_size,
-        chat=chat,
+        chat=prompts.chat,
         reference=reference,
-        resume=resume,
-        force=force,
-        progress=progress,
+        resume=output.resume,
+        force=output.force,
+        progress=output.progress,
     )
-    show_summary(summary, out, as_json)
-    if problem := unequal_rows(loaded):
-        opt.note(f"Note: recorded, but it cannot be measured: {problem}.")
-
-
-def show_summary(summary, out: Path, as_json: bool = False) -> None:
-    """A trace's numbers, and what to do with it next."""
-    import dataclasses
-
     if as_json:
-        show_json({"trace": str(out), **dataclasses.asdict(summary)})
-        return
+        show_json({"trace": str(out), **plain(summary)})
+    else:
+        show_summary(summary, out)
+        note_next(("oracle", "simulate", out), ("oracle", "plot", out, "histogram"))
+    if problem := unequal_rows(loaded):
+        note(f"Note: recorded, but it cannot be measured: {problem}.")
+
+
+def show_summary(summary: Summary, out: Path) -> None:
+    """A trace's numbers."""
     rows = [
         ("prompts", summary.prompts),
         ("skipped", summary.skipped),
@@ -87,4 +89,3 @@ def show_summary(summary, out: Path, as_json: bool = False) -> None:
     if summary.seconds:
         rows.append(("seconds", f"{summary.seconds:.1f} ({summary.tokens_per_second:.0f} tokens/s)"))
     show_table(f"Trace {out}", ["", "value"], rows)
-    opt.note(f"Next: oracle simulate {out}   |   oracle plot {out} histogram")

@@ -7,8 +7,12 @@ from typing import Annotated
 
 import typer
 
-from oracle.commands import options as opt
 from oracle.commands.collect import show_summary
+from oracle.commands.destinations import check_folder
+from oracle.commands.groups import takes
+from oracle.commands.inputs import describe
+from oracle.commands.notes import note, say
+from oracle.commands.options import Count, Force, PairOptions, PriceOptions
 from oracle.commands.simulate import show_results
 
 
@@ -16,37 +20,36 @@ def register(app: typer.Typer) -> None:
     app.command()(demo)
 
 
+@takes()
 def demo(
     out: Annotated[Path, typer.Argument(help="Folder for the traces and the picture.")] = Path("oracle-demo"),
-    limit: Annotated[int, typer.Option(help="Prompts of each of the two demo sets.")] = 40,
-    force: opt.Force = False,
+    limit: Annotated[int, typer.Option(help="Prompts of each of the two demo sets."), Count] = 40,
+    force: Force = False,
 ) -> None:
     """Collect with the embedded pair, simulate, plot: the whole path in under two minutes.
 
     Traces of the same demo are gone on with; others are replaced with --force only.
     """
-    import oracle
-    from analysis.plots.panels import panel, save
-    from analysis.replay.simulate import USUAL, simulate
+    from oracle.prompts.sets import load_prompts
+    from oracle.workflows.demo import SETS, check_picture, draw, record
 
-    pair = opt.load_pair("demo", None, None, "auto", None, None)
-    prices = opt.load_cost(None, None)
+    check_folder(out)
+    if not force:
+        check_picture(out)
+    pair, cost = PairOptions().load(), PriceOptions().load()
     traces = {}
-    picture = out / "histogram.png"
-    if picture.exists() and not force and not (out / "demo-code" / "meta.json").is_file():
-        raise ValueError(f"{picture} is there and not the demo's; --force replaces it, or name another folder")
-    for name in ("demo-code", "demo-text"):
-        prompts = oracle.load_prompts(name, limit=limit)
-        opt.note(f"Collecting {len(prompts)} prompts of {name} ...")
-        summary = oracle.collect(pair, prompts, out / name, resume=not force, force=force, progress=True)
-        show_summary(summary, out / name)
-        traces[name] = oracle.Trace.load(out / name)
-        show_results([simulate(traces[name], text, prices) for text in USUAL], opt.describe(traces[name]))
-    save(panel(traces, "histogram"), picture)
-    typer.echo(f"Picture: {picture}")
-    typer.echo(
+    for name in SETS:
+        prompts = load_prompts(name, limit=limit)
+        note(f"Collecting {len(prompts)} prompts of {name} ...")
+        found = record(pair, prompts, out, cost, force=force, progress=True)
+        show_summary(found.summary, found.folder)
+        show_results(found.results, describe(found.trace))
+        traces[name] = found.trace
+    say(f"Picture: {draw(traces, out)}")
+    say(
         "Next, with a real pair:\n"
         "  oracle simulate                                  a recorded 1.5B/0.5B pair\n"
         "  oracle collect --target ORG/BIG --draft ORG/SMALL --dataset mbpp --chat\n"
-        "  oracle simulate traces/... -p dynamic:threshold=0.6 -p constant:tokens=3\n"
+        "  oracle simulate traces/... -p dynamic:threshold=0.6 -p constant:tokens=3\n",
+        lines=True,
     )

@@ -2,66 +2,75 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oracle.commands import options as opt
-from oracle.commands.tables import number_text, show_json, show_table
+from oracle.commands.bounds import Between
+from oracle.commands.groups import takes
+from oracle.commands.inputs import load_traces
+from oracle.commands.notes import note, say
+from oracle.commands.numbers import estimate_text, number_text
+from oracle.commands.options import Json, Traces
+from oracle.commands.programs import plain, show_json
+from oracle.commands.tables import show_table
+
+if TYPE_CHECKING:
+    from analysis.fit.distributions import Fit
+    from oracle.workflows.study import Fitted
 
 
 def register(app: typer.Typer) -> None:
     app.command()(fit)
 
 
+@takes()
 def fit(
-    traces: opt.Traces = None,
-    draws: Annotated[int, typer.Option(help="Draws of the goodness-of-fit test.")] = 200,
-    as_json: opt.Json = False,
+    traces: Traces = None,
+    draws: Annotated[int, typer.Option(help="Draws of the goodness-of-fit test."), Between(1, 100_000)] = 200,
+    as_json: Json = False,
 ) -> None:
     """Fit distributions to the oracle SL, runs cut short by a text's end counted as "at least this long".
 
     Families: geometric (independent acceptance), zero-inflated and mixed geometric, beta-geometric, negative binomial,
     discrete Weibull.  Lengths are accepted tokens r, from 0.
     """
-    import dataclasses
-
-    from analysis.fit.distributions import Counts, fit_all, goodness_of_fit
+    from oracle.workflows.study import fit as fit_trace
 
     answer = []
-    for name, trace in opt.load_traces(traces).items():
-        found = trace.outcomes
-        counts = Counts.from_samples(found.accepted[found.starts], found.censored[found.starts])
-        fits = fit_all(counts)
-        tests = [goodness_of_fit(counts, each, draws) for each in fits]
+    for name, trace in load_traces(traces).items():
+        found = fit_trace(trace, draws)
         answer += [
-            {"trace": name, **dataclasses.asdict(each), "goodness": dataclasses.asdict(test)}
-            for each, test in zip(fits, tests, strict=True)
+            {"trace": name, **plain(each), "goodness": plain(test)}
+            for each, test in zip(found.fits, found.goodness, strict=True)
         ]
-        if not as_json:
-            _show_fits(name, counts.n, int(counts.censored.sum()), fits, tests)
+        if found.nothing is not None:
+            (note if as_json else say)(f"{name}: {found.nothing}")
+        elif not as_json:
+            show_fits(name, found)
     if as_json:
         show_json(answer)
 
 
-def _show_fits(name: str, runs: int, censored: int, fits, tests) -> None:
-    title = f"{name}: {runs:,} oracle iterations, {censored:,} cut short; accepted tokens r"
+def show_fits(name: str, found: Fitted) -> None:
+    """A row a family, then what its fit is worth and what its parameters mean."""
+    title = f"{name}: {found.iterations:,} oracle iterations, {found.censored:,} cut short; accepted tokens r"
     columns = ["family", "log-lik.", "ΔAIC", "fit p", "mean", "parameters [95 %]"]
     rows = []
-    for each, test in zip(fits, tests, strict=True):
-        parameters = "\n".join(
-            f"{key} {number_text(value.value)} [{number_text(value.low)}, {number_text(value.high)}]"
-            for key, value in each.parameters.items()
-        )
+    for each, test in zip(found.fits, found.goodness, strict=True):
+        parameters = "\n".join(f"{key} {estimate_text(value)}" for key, value in each.parameters.items())
         p = "-" if test.p != test.p else f"{test.p:.3f}"
         row = [f"{each.log_likelihood:,.1f}", f"{each.delta_aic:,.1f}", p, number_text(each.mean), parameters]
         rows.append(["-\n".join(each.family.rsplit("-", 1)), *row])
     show_table(title, columns, rows)
+    _explain(found.fits)
+
+
+def _explain(fits: Sequence[Fit]) -> None:
     for each in fits:
         if each.status != "ok" or each.note:
-            opt.note(
-                f"  {each.family}: {'; '.join(text for text in (each.status, each.note) if text != 'ok' and text)}"
-            )
+            note(f"  {each.family}: {'; '.join(text for text in (each.status, each.note) if text != 'ok' and text)}")
     meanings: dict[tuple[str, str], list[str]] = {}
     for each in fits:
         for key, meaning in each.meanings.items():
@@ -69,4 +78,4 @@ def _show_fits(name: str, runs: int, censored: int, fits, tests) -> None:
     names = [key for key, _ in meanings]
     for (key, meaning), families in meanings.items():
         where = f" ({', '.join(families)})" if names.count(key) > 1 else ""
-        opt.note(f"  {key}{where}: {meaning}")
+        note(f"  {key}{where}: {meaning}")

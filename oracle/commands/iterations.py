@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from oracle.commands import options as opt
+from oracle.commands.destinations import check_file
+from oracle.commands.groups import takes
+from oracle.commands.inputs import load_trace
+from oracle.commands.notes import note
+from oracle.commands.options import OneTrace
 
 
 def register(app: typer.Typer) -> None:
     app.command()(iterations)
 
 
+@takes()
 def iterations(
-    trace: opt.OneTrace = None,
+    trace: OneTrace = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write the rows to this file.")] = None,
 ) -> None:
     """List every oracle iteration: prompt, iteration, position, accepted, detect, censored."""
-    import sys
+    from oracle.records.folder import write_whole
 
-    frame = opt.load_trace(trace).iterations()
-    frame.to_csv(sys.stdout if csv is None else csv, index=False)
     if csv is not None:
-        opt.note(f"{len(frame):,} iterations written to {csv}")
+        check_file(csv)
+    frame = load_trace(trace).iterations()
+    if csv is None:
+        frame.to_csv(sys.stdout, index=False)
+        return
+    csv.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(csv, lambda temporary: frame.to_csv(temporary, index=False))
+    note(f"{len(frame):,} iterations written to {csv}")

@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oracle.commands import options as opt
-from oracle.commands.tables import interval_text, policy_text, short_count, show_json, show_table
+from oracle.commands.destinations import check_folder
+from oracle.commands.groups import takes
+from oracle.commands.notes import note
+from oracle.commands.numbers import interval_text, policy_text, share_text, short_count
+from oracle.commands.options import Json, OutputOptions, PairOptions, Policies, PromptOptions, RunOptions
+from oracle.commands.programs import show_json
+from oracle.commands.tables import show_table
 
 if TYPE_CHECKING:
+    from analysis.measured.speedups import Measured
     from oracle.records.runs import Runs
 
 DEFAULT_MEASURED = ("constant:tokens=5", "heuristic", "dynamic")
@@ -20,65 +26,54 @@ def register(app: typer.Typer) -> None:
     app.command()(measure)
 
 
+@takes(limit=10)
 def measure(
+    pair: PairOptions,
+    prompts: PromptOptions,
+    run: RunOptions,
+    output: OutputOptions,
     out: Annotated[Path, typer.Argument(help="Folder of the runs.")] = Path("runs/measured"),
-    pair: opt.PairName = None,
-    target: opt.Target = None,
-    draft: opt.Draft = None,
-    dataset: opt.Dataset = "demo-code",
-    split: opt.Split = None,
-    limit: opt.Limit = 10,
-    seed: opt.Seed = None,
-    chat: opt.Chat = False,
-    policy: opt.Policies = None,
-    repeats: opt.Repeats = 3,
-    max_new_tokens: opt.NewTokens = 128,
-    dtype: opt.Dtype = "auto",
-    device: opt.Device = None,
-    draft_device: opt.DraftDevice = None,
-    threads: opt.Threads = None,
-    resume: opt.Resume = False,
-    force: opt.Force = False,
-    progress: opt.Progress = True,
-    as_json: opt.Json = False,
+    policy: Policies = None,
+    as_json: Json = False,
 ) -> None:
     """Run transformers' own assisted generation and plain decoding side by side, and clock every iteration."""
-    import oracle
-
-    prompts = oracle.load_prompts(dataset, split=split, limit=limit, seed=seed)
-    loaded = opt.load_pair(pair, target, draft, dtype, device, draft_device, threads)
-    runs = oracle.measure(
-        loaded,
-        prompts,
-        policy or DEFAULT_MEASURED,
-        out,
-        max_new_tokens=max_new_tokens,
-        repeats=repeats,
-        chat=chat,
-        resume=resume,
-        force=force,
-        progress=progress,
-    )
-    show_measured(runs, out, as_json)
-
-
-def show_measured(runs: Runs, out: Path, as_json: bool) -> None:
-    """Measured speedups with their intervals, and the texts that are not plain decoding's."""
-    import dataclasses
-
     from analysis.measured.speedups import summary
+    from oracle.measure import measure as clock
+    from oracle.policies import parse
 
+    policies = policy or DEFAULT_MEASURED
+    for text in policies:
+        parse(text)
+    check_folder(out)
+    chosen = prompts.load()
+    runs = clock(
+        pair.load(),
+        chosen,
+        policies,
+        out,
+        max_new_tokens=run.max_new_tokens,
+        repeats=run.repeats,
+        chat=prompts.chat,
+        resume=output.resume,
+        force=output.force,
+        progress=output.progress,
+    )
     found = summary(runs)
     if as_json:
-        show_json([dataclasses.asdict(each) for each in found])
-        _check_texts(runs)
-        return
+        show_json(found)
+    else:
+        show_measured(found, runs, out)
+    check_texts(runs)
+
+
+def show_measured(found: list[Measured], runs: Runs, out: Path) -> None:
+    """Measured speedups with their intervals, and the settings that were in force."""
     rows = [
         [
             policy_text(each.policy) + ("" if each.generator == "library" else "\n (own loop)"),
             short_count(each.iterations),
             short_count(each.drafted),
-            f"{each.accepted / each.drafted:.0%}" if each.drafted else "-",
+            share_text(each.accepted, each.drafted),
             f"{each.seconds_per_token * 1000:.1f}",
             interval_text(each.total),
             interval_text(each.decoding),
@@ -93,7 +88,6 @@ def show_measured(runs: Runs, out: Path, as_json: bool) -> None:
     columns = ["policy", "num_assistant_\ntokens", "schedule", "threshold", "refitted"]
     if in_force:
         show_table("What was in force on the draft's generation config", columns, in_force)
-    _check_texts(runs)
 
 
 def in_words(settings: dict) -> tuple[str, ...]:
@@ -102,7 +96,7 @@ def in_words(settings: dict) -> tuple[str, ...]:
     return str(settings["tokens"]), settings["schedule"], threshold, "yes" if settings["adaptive"] else "no"
 
 
-def _check_texts(runs: Runs) -> None:
+def check_texts(runs: Runs) -> None:
     """Say which texts are not plain decoding's.  Raises RuntimeError where rounding does not explain one."""
     from analysis.validation.differences import divergences
 
@@ -113,7 +107,7 @@ def _check_texts(runs: Runs) -> None:
         wrong = [each for each in here if not each.near_tie]
         if here:
             lead = max(each.margin for each in here)
-            opt.note(
+            note(
                 f"Note: {policy}: {len(here)} texts leave plain decoding's, {len(here) - len(wrong)} of them where the "
                 f"target's choice is a near-tie in {dtype} (largest lead {lead:.2g} logits)."
             )

@@ -1,48 +1,32 @@
-"""Options that several commands share, and what they stand for."""
+"""The options of the commands, each written once, with its bounds; groups of those that belong together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+from oracle.commands.bounds import Between, Once, expect_one_of
+from oracle.commands.notes import note
 
+if TYPE_CHECKING:
     from analysis.cost import CostModel
     from oracle.models.pair import Pair
-    from oracle.records.runs import Runs
-    from oracle.records.trace import Trace
+    from oracle.prompts.sets import PromptSet
 
 DEFAULT_DRAFT_COST = 0.1
-_ON_DISK = {"local_files_only": True}  # what collecting used is on this machine; a picture is no reason to fetch it
+PROCESSORS = os.cpu_count() or 1
 
-PairName = Annotated[
-    str | None, typer.Option("--pair", help="A named pair: demo, pythia, opt, codegen, llama, starcoder, vicuna.")
-]
-Target = Annotated[str | None, typer.Option("--target", help="Target model: hub name or local directory.")]
-Draft = Annotated[str | None, typer.Option("--draft", help="Draft model: hub name or local directory.")]
-Dtype = Annotated[str, typer.Option("--dtype", help="auto (the checkpoint's), float32, bfloat16 or float16.")]
-Device = Annotated[str | None, typer.Option("--device", help="Where the models run; default: the GPU if there is one.")]
-DraftDevice = Annotated[str | None, typer.Option("--draft-device", help="Where the draft runs, if elsewhere.")]
-Dataset = Annotated[
-    str,
-    typer.Option(
-        "--dataset",
-        help="mbpp, alpaca, humaneval, cnn_dailymail, demo-code, demo-text, or a .jsonl/.json/.parquet file.",
-    ),
-]
-Split = Annotated[
-    str | None, typer.Option("--split", help="Split of a hub data set; default: test, or train where there is none.")
-]
-Limit = Annotated[int | None, typer.Option("--limit", help="Use that many prompts; collect takes all by default.")]
-Seed = Annotated[
-    int | None, typer.Option("--seed", help="Draw the prompts at random with this seed; default: the first ones.")
-]
-Chat = Annotated[bool, typer.Option("--chat", help="Apply the tokenizer's chat template (instruct models).")]
-Progress = Annotated[bool, typer.Option("--progress/--no-progress", help="Show a progress bar on a terminal.")]
+Count = Between(1, 10_000_000)
+Length = Between(1, 1_000_000)
+Seed = Between(0, 2**63 - 1)
+Share = Between(0.0, 1.0)
+Error = Between(0.0, 100.0, above=True)
+Price = Between(0.0, 1_000_000.0)
+
 Traces = Annotated[
     list[Path] | None, typer.Argument(metavar="[TRACE]...", help="Trace folders; default: the sample trace.")
 ]
@@ -50,24 +34,7 @@ OneTrace = Annotated[Path | None, typer.Argument(metavar="[TRACE]", help="A trac
 Policies = Annotated[
     list[str] | None,
     typer.Option("--policy", "-p", help="name or name:key=value,...; give it several times.", show_default=False),
-]
-DraftCost = Annotated[
-    float | None, typer.Option("--draft-cost", help="Time of a draft step over time of a target step; default 0.1.")
-]
-CostFile = Annotated[Path | None, typer.Option("--cost", help="A cost model that `oracle calibrate` measured.")]
-NewTokens = Annotated[int, typer.Option("--max-new-tokens", help="Length limit of each text.")]
-Overrun = Annotated[int, typer.Option("--max-overrun", help="Draft tokens to record after each disagreement.")]
-Repeats = Annotated[int, typer.Option("--repeats", help="How often each call is made.")]
-Threads = Annotated[
-    int | None,
-    typer.Option(
-        "--threads", help="Processor threads; default: torch's, often one a core. Small models run best on one."
-    ),
-]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on after what an interrupted run has finished.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
-Datasets = Annotated[
-    list[str] | None, typer.Option("--dataset", help="As for collect; several may be given.", show_default=False)
+    Once(),
 ]
 Tokenizer = Annotated[
     str | None,
@@ -76,147 +43,181 @@ Tokenizer = Annotated[
         help="Its folder, or a model in the cache of Hugging Face; default: the trace's target, if it is in that cache.",
     ),
 ]
+Overrun = Annotated[
+    int, typer.Option("--max-overrun", help="Draft tokens to record after each disagreement."), Between(0, 100_000)
+]
+NewTokens = Annotated[int, typer.Option("--max-new-tokens", help="Length limit of each text."), Length]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
-def note(text: str) -> None:
-    """A remark for people; on stderr, so that stdout holds only the answer."""
-    typer.echo(text, err=True)
+@dataclass(frozen=True)
+class PairOptions:
+    """Which two models, where, and on how many processor threads."""
 
+    pair: Annotated[
+        str | None, typer.Option("--pair", help="A named pair: demo, pythia, opt, codegen, llama, starcoder, vicuna.")
+    ] = None
+    target: Annotated[str | None, typer.Option("--target", help="Target model: hub name or local directory.")] = None
+    draft: Annotated[str | None, typer.Option("--draft", help="Draft model: hub name or local directory.")] = None
+    dtype: Annotated[str, typer.Option("--dtype", help="auto (the checkpoint's), float32, bfloat16 or float16.")] = (
+        "auto"
+    )
+    device: Annotated[
+        str | None, typer.Option("--device", help="Where the models run; default: the GPU if there is one.")
+    ] = None
+    draft_device: Annotated[str | None, typer.Option("--draft-device", help="Where the draft runs, if elsewhere.")] = (
+        None
+    )
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            "--threads", help="Processor threads; default: torch's, often one a core. Small models run best on one."
+        ),
+        Between(1, 4 * PROCESSORS, because=f" (four times the processors here, {PROCESSORS})"),
+    ] = None
 
-def load_pair(
-    name: str | None,
-    target: str | None,
-    draft: str | None,
-    dtype: str,
-    device: str | None,
-    draft_device: str | None,
-    threads: int | None = None,
-) -> Pair:
-    """The pair that the options name (the embedded one where they name none), on that many processor threads."""
-    from oracle.models.decoding import switched_off
-    from oracle.models.pairs import load_pair as load
+    def __post_init__(self) -> None:
+        from oracle.models.pairs import DTYPES
 
-    if name is None and target is None and draft is None:
-        name = "demo"
-    if name == "demo":
-        note("Using the embedded pair: a toy that shows the mechanics, not anyone's speedup.")
-    if threads is not None:
-        import torch
+        expect_one_of("--dtype", self.dtype, DTYPES)
+        if self.pair is not None and (self.target is not None or self.draft is not None):
+            raise ValueError(f"--pair {self.pair} and --target or --draft exclude each other: give one of them")
+        if (self.target is None) != (self.draft is None):
+            given, missing = ("--target", "--draft") if self.draft is None else ("--draft", "--target")
+            raise ValueError(f"{given} is given without {missing}: a pair needs both, or --pair NAME")
 
-        if threads < 1:
-            raise ValueError(f"--threads is {threads}; it must be at least 1")
-        torch.set_num_threads(threads)
-    found = load(name, target=target, draft=draft, dtype=dtype, device=device, draft_device=draft_device)
-    for role, model in (("target", found.target), ("draft", found.draft)):
-        if left_out := switched_off(model):
-            settings = ", ".join(f"{key}={value}" for key, value in left_out.items())
-            note(f"Note: decoding is greedy; the {role}'s own generation settings are switched off: {settings}.")
-    return found
+    def load(self) -> Pair:
+        """The pair that is named; the embedded one where none is."""
+        from oracle.models.decoding import switched_off
+        from oracle.models.pairs import load_pair
 
+        name = "demo" if self.pair is None and self.target is None else self.pair
+        if name == "demo":
+            note("Using the embedded pair: a toy that shows the mechanics, not anyone's speedup.")
+        if self.threads is not None:
+            import torch
 
-def load_trace(path: Path | None) -> Trace:
-    """The trace at ``path``; without one, the sample that comes with the toolkit."""
-    from oracle.records.trace import Trace
-    from oracle.shipped import data_path
-
-    if path is not None:
-        trace = Trace.load(path)
-        _say_unfinished(path, trace)
-        return trace
-    trace = Trace.load(data_path("sample"))
-    note(f"No trace given: using the shipped sample ({describe(trace)}).")
-    return trace
-
-
-def load_traces(paths: list[Path] | None) -> dict[str, Trace]:
-    """Traces by the name of their data set, or by folder where two have the same; the sample where none is given."""
-    traces = [load_trace(path) for path in paths or [None]]
-    names = [trace.dataset for trace in traces]
-    if len(set(names)) < len(names):
-        names = [str(path) for path in paths or ()]
-    if len(set(names)) < len(names):
-        raise ValueError(f"the same trace is given twice: {', '.join(names)}")
-    return dict(zip(names, traces, strict=True))
-
-
-def load_runs(path: Path) -> Runs:
-    """Measured runs."""
-    from oracle.records.runs import Runs
-
-    runs = Runs.load(path)
-    _say_unfinished(path, runs)
-    return runs
-
-
-def _say_unfinished(path: Path, found: Trace | Runs) -> None:
-    if found.unfinished:
-        note(f"Note: {path}: {found.unfinished}.")
-
-
-def describe(trace: Trace) -> str:
-    """One line: which models, which data, how much."""
-    models = (str(trace.meta.get(role, {}).get("model", "?")).rstrip("/") for role in ("target", "draft"))
-    names = " + ".join("/".join(model.split("/")[-2:]) for model in models)
-    return f"{names}; {trace.dataset}; {trace.prompts} prompts, {trace.tokens:,} tokens"
-
-
-def decoder(trace: Trace, tokenizer: str | None) -> Callable[[list[int]], list[str]] | None:
-    """Token ids to one string each, by the tokenizer named, or that of the trace's target in the hub's cache.
-
-    None where neither is to be had.  A trace comes from anywhere, so a path in it is never opened.
-    """
-    found = _named_tokenizer(tokenizer) if tokenizer else _target_tokenizer(trace)
-    if found is None:
-        return None
-
-    def text(token: int) -> str:
-        alone = found.decode([token])
-        # SentencePiece drops the space before a word when the word stands alone.
-        spaced = str(found.convert_ids_to_tokens(token)).startswith("▁") and not alone.startswith(" ")
-        return " " + alone if spaced else alone
-
-    return lambda ids: [text(token) for token in ids]
-
-
-def _named_tokenizer(name: str) -> PreTrainedTokenizerBase:
-    """The tokenizer in the folder of that name or of the cached model of that name."""
-    from oracle.models.loading import cached_folder, load_tokenizer
-
-    folder = name if Path(name).expanduser().is_dir() else cached_folder(name)
-    found = load_tokenizer(folder, _ON_DISK) if folder else None
-    if found is None:
-        raise ValueError(f"--tokenizer {name!r}: no tokenizer in that folder or in the cache of models")
-    return found
-
-
-def _target_tokenizer(trace: Trace) -> PreTrainedTokenizerBase | None:
-    """The tokenizer of the trace's target from the hub's cache or this package; None, with a note, if it is in neither."""
-    from oracle.models.loading import cached_folder, load_tokenizer
-    from oracle.shipped import data_path
-
-    name = str((trace.meta.get("target") or {}).get("model"))
-    folder = str(data_path("pair") / "target") if trace.meta.get("pair") == "demo" else cached_folder(name)
-    try:
-        if folder:
-            return load_tokenizer(folder, _ON_DISK)
-        problem = f"no tokenizer of {name!r} is in the cache of models"
-    except ValueError as error:
-        problem = str(error)
-    note(f"Token numbers instead of text: {problem} (--tokenizer FOLDER names one).")
-    return None
-
-
-def load_cost(draft_cost: float | None, file: Path | None) -> CostModel:
-    """The cost model that the options name; without any, a draft step of a tenth of a target step, and a note."""
-    from analysis.cost import CostModel
-
-    if draft_cost is not None and file is not None:
-        raise ValueError("--draft-cost and --cost exclude each other: give one of them")
-    if file is not None:
-        return CostModel.load(file)
-    if draft_cost is None:
-        note(
-            f"Assuming a draft step of {DEFAULT_DRAFT_COST} target steps (--draft-cost, or --cost from `oracle calibrate`)."
+            torch.set_num_threads(self.threads)
+        found = load_pair(
+            name,
+            target=self.target,
+            draft=self.draft,
+            dtype=self.dtype,
+            device=self.device,
+            draft_device=self.draft_device,
         )
-    return CostModel(draft=DEFAULT_DRAFT_COST if draft_cost is None else draft_cost)
+        for role, model in (("target", found.target), ("draft", found.draft)):
+            if left_out := switched_off(model):
+                settings = ", ".join(f"{key}={value}" for key, value in left_out.items())
+                note(f"Note: decoding is greedy; the {role}'s own generation settings are switched off: {settings}.")
+        return found
+
+
+@dataclass(frozen=True)
+class ChoiceOptions:
+    """Which prompts of a data set, and in what form."""
+
+    split: Annotated[
+        str | None,
+        typer.Option("--split", help="Split of a hub data set; default: test, or train where there is none."),
+    ] = None
+    limit: Annotated[
+        int | None, typer.Option("--limit", help="Use that many prompts; collect takes all by default."), Count
+    ] = None
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", help="Draw the prompts at random with this seed; default: the first ones."),
+        Seed,
+    ] = None
+    chat: Annotated[bool, typer.Option("--chat", help="Apply the tokenizer's chat template (instruct models).")] = False
+
+    def load_set(self, dataset: str) -> PromptSet:
+        """The chosen prompts of one data set."""
+        from oracle.prompts.sets import load_prompts
+
+        return load_prompts(dataset, split=self.split, limit=self.limit, seed=self.seed)
+
+
+@dataclass(frozen=True)
+class PromptOptions(ChoiceOptions):
+    """The prompts of one data set."""
+
+    dataset: Annotated[
+        str,
+        typer.Option(
+            "--dataset",
+            help="mbpp, alpaca, humaneval, cnn_dailymail, demo-code, demo-text, or a .jsonl/.json/.parquet file.",
+        ),
+    ] = "demo-code"
+
+    def load(self) -> PromptSet:
+        """The chosen prompts."""
+        return self.load_set(self.dataset)
+
+
+@dataclass(frozen=True)
+class PromptSetsOptions(ChoiceOptions):
+    """The prompts of several data sets; of both demo sets where none is named."""
+
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option("--dataset", help="As for collect; several may be given.", show_default=False),
+        Once(),
+    ] = None
+
+    def load(self) -> list[PromptSet]:
+        """The chosen prompts, one set for each data set."""
+        return [self.load_set(name) for name in self.dataset or ("demo-code", "demo-text")]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How often each call of the generator is made, and how long a text may get."""
+
+    repeats: Annotated[int, typer.Option("--repeats", help="How often each call is made."), Between(1, 10_000)] = 3
+    max_new_tokens: NewTokens = 128
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """What to do where something is there already, and whether to show how far the work is."""
+
+    resume: Annotated[bool, typer.Option("--resume", help="Go on after what an interrupted run has finished.")] = False
+    force: Force = False
+    progress: Annotated[bool, typer.Option("--progress/--no-progress", help="Show a progress bar on a terminal.")] = (
+        True
+    )
+
+    def __post_init__(self) -> None:
+        if self.resume and self.force:
+            raise ValueError("--resume goes on with what is there and --force replaces it: give one of them")
+
+
+@dataclass(frozen=True)
+class PriceOptions:
+    """What the passes cost: a ratio, or a file that was measured."""
+
+    draft_cost: Annotated[
+        float | None,
+        typer.Option("--draft-cost", help="Time of a draft step over time of a target step; default 0.1."),
+        Price,
+    ] = None
+    cost: Annotated[Path | None, typer.Option("--cost", help="A cost model that `oracle calibrate` measured.")] = None
+
+    def __post_init__(self) -> None:
+        if self.draft_cost is not None and self.cost is not None:
+            raise ValueError("--draft-cost and --cost exclude each other: give one of them")
+
+    def load(self) -> CostModel:
+        """The cost model that is named; without any, a draft step of a tenth of a target step, and a note."""
+        from analysis.cost import CostModel
+
+        if self.cost is not None:
+            return CostModel.load(self.cost)
+        if self.draft_cost is None:
+            note(
+                f"Assuming a draft step of {DEFAULT_DRAFT_COST} target steps (--draft-cost, or --cost from "
+                "`oracle calibrate`)."
+            )
+        return CostModel(draft=DEFAULT_DRAFT_COST if self.draft_cost is None else self.draft_cost)

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oracle.commands import options as opt
+from oracle.commands.bounds import Between
+from oracle.commands.destinations import check_file
+from oracle.commands.groups import takes
+from oracle.commands.inputs import decoder, load_traces
+from oracle.commands.notes import say
+from oracle.commands.options import Policies, Tokenizer
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from oracle.records.trace import Trace
 
 SINGLE = ("heatmap",)  # pictures of one prompt's text
 
@@ -16,6 +28,7 @@ def register(app: typer.Typer) -> None:
     app.command()(plot)
 
 
+@takes()
 def plot(
     words: Annotated[
         list[str], typer.Argument(metavar="[TRACE]... KIND", help="Trace folders (default: the sample), then the kind.")
@@ -23,20 +36,21 @@ def plot(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File: .png, .svg or .pdf; default: KIND.png.")
     ] = None,
-    policy: opt.Policies = None,
+    policy: Policies = None,
     prompt: Annotated[
         int,
         typer.Option(
             help="Place of the prompt in the trace, from 0, for iterations and heatmap; the title shows its id."
         ),
+        Between(0, 10_000_000),
     ] = 0,
-    tokenizer: opt.Tokenizer = None,
+    tokenizer: Tokenizer = None,
 ) -> None:
     """Draw a picture: histogram, variance, position, iterations, hazard, survival, calibration, roc or heatmap.
 
     Several traces give one panel each.
     """
-    from analysis.plots.canvas import save
+    from analysis.plots.canvas import FORMATS, save
     from analysis.plots.panels import PANELS
     from analysis.replay.simulate import USUAL
 
@@ -44,13 +58,16 @@ def plot(
     *paths, kind = words
     if kind not in kinds:
         raise ValueError(f"{kind!r} is no kind of plot; the last word must be one of {', '.join(kinds)}")
-    traces = opt.load_traces([Path(path) for path in paths])
+    file = output or Path(f"{kind}.png")
+    check_file(file, FORMATS)
+    traces = load_traces([Path(path) for path in paths])
     figure = _draw(traces, kind, policy or USUAL[:3], prompt, tokenizer)
-    written = save(figure, output or Path(f"{kind}.png"))
-    typer.echo(f"Picture: {written}")
+    say(f"Picture: {save(figure, file)}")
 
 
-def _draw(traces, kind: str, policies, prompt: int, tokenizer: str | None):
+def _draw(
+    traces: Mapping[str, Trace], kind: str, policies: Sequence[str], prompt: int, tokenizer: str | None
+) -> Figure:
     from analysis.plots.heatmap import plot_heatmap
     from analysis.plots.panels import panel
     from analysis.plots.policies import plot_iterations
@@ -61,10 +78,17 @@ def _draw(traces, kind: str, policies, prompt: int, tokenizer: str | None):
     if len(traces) > 1:
         raise ValueError(f"{kind} shows one prompt of one trace; {len(traces)} traces are given")
     trace = next(iter(traces.values()))
-    if kind == "iterations":
-        return plot_iterations(trace, results=[simulate(trace, text) for text in policies], prompt=prompt).figure
-    if not 0 <= prompt < trace.prompts:
+    if prompt >= trace.prompts:
         raise ValueError(f"prompt {prompt} is not in the trace; legal: 0 to {trace.prompts - 1}")
+    if kind == "iterations":
+        return _whole(plot_iterations(trace, results=[simulate(trace, text) for text in policies], prompt=prompt))
     ids = trace.target_tokens[trace.offsets[prompt] : trace.offsets[prompt + 1]].tolist()
-    decode = opt.decoder(trace, tokenizer)
-    return plot_heatmap(trace, decode(ids) if decode else [f"{token} " for token in ids], prompt=prompt).figure
+    decode = decoder(trace, tokenizer)
+    return _whole(plot_heatmap(trace, decode(ids) if decode else [f"{token} " for token in ids], prompt=prompt))
+
+
+def _whole(axes: Axes) -> Figure:
+    """The figure that the axes are in."""
+    found = axes.get_figure(root=True)
+    assert found is not None
+    return found

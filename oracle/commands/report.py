@@ -7,33 +7,41 @@ from typing import Annotated
 
 import typer
 
-from oracle.commands import options as opt
+from oracle.commands.destinations import check_file
+from oracle.commands.groups import takes
+from oracle.commands.inputs import decoder, load_traces
+from oracle.commands.notes import say
+from oracle.commands.options import Policies, PriceOptions, Tokenizer, Traces
 
 
 def register(app: typer.Typer) -> None:
     app.command()(report)
 
 
+@takes()
 def report(
-    traces: opt.Traces = None,
+    prices: PriceOptions,
+    traces: Traces = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
     runs: Annotated[
         Path | None, typer.Option("--runs", help="Runs that `oracle measure` recorded, for one trace.")
     ] = None,
-    policy: opt.Policies = None,
-    draft_cost: opt.DraftCost = None,
-    cost: opt.CostFile = None,
-    tokenizer: opt.Tokenizer = None,
+    policy: Policies = None,
+    tokenizer: Tokenizer = None,
 ) -> None:
     """Write one self-contained page: what was collected, the verdict, figures, tables, and single prompts to look into."""
     from analysis.replay.simulate import USUAL
-    from analysis.report.page import Source
-    from analysis.report.page import report as write_report
+    from analysis.study import Source, canonical
+    from oracle.records.runs import Runs
+    from oracle.workflows.study import report as write_report
 
-    prices = opt.load_cost(draft_cost, cost)
-    loaded = opt.load_traces(traces)
-    if runs is not None and len(loaded) > 1:
-        raise ValueError(f"--runs belongs to one trace, {len(loaded)} are given; write a report for each")
-    measured = opt.load_runs(runs) if runs is not None else None
-    sources = [Source(trace, name, prices, measured, opt.decoder(trace, tokenizer)) for name, trace in loaded.items()]
-    typer.echo(f"Page: {write_report(sources, output, policies=policy or USUAL)}")
+    check_file(output)
+    if runs is not None and len(traces or ()) > 1:
+        raise ValueError(f"--runs belongs to one trace, {len(traces or ())} are given; write a report for each")
+    for text in policy or ():
+        canonical(text)
+    cost = prices.load()
+    loaded = load_traces(traces)
+    measured = Runs.load(runs) if runs is not None else None
+    sources = [Source(trace, name, cost, measured, decoder(trace, tokenizer)) for name, trace in loaded.items()]
+    say(f"Page: {write_report(sources, output, policies=policy or USUAL)}")

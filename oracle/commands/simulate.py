@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from oracle.commands import options as opt
-from oracle.commands.tables import interval_text, policy_text, short_count, show_json, show_table
+from oracle.commands.groups import takes
+from oracle.commands.inputs import describe, load_trace
+from oracle.commands.notes import note
+from oracle.commands.numbers import interval_text, policy_text, share_text, short_count
+from oracle.commands.options import Json, OneTrace, Policies, PriceOptions
+from oracle.commands.programs import show_json
+from oracle.commands.tables import show_table
 
 if TYPE_CHECKING:
     from analysis.replay.simulate import SimulationResult
@@ -17,13 +23,8 @@ def register(app: typer.Typer) -> None:
     app.command()(simulate)
 
 
-def simulate(
-    trace: opt.OneTrace = None,
-    policy: opt.Policies = None,
-    draft_cost: opt.DraftCost = None,
-    cost: opt.CostFile = None,
-    as_json: opt.Json = False,
-) -> None:
+@takes()
+def simulate(prices: PriceOptions, trace: OneTrace = None, policy: Policies = None, as_json: Json = False) -> None:
     """Replay policies over a trace, exactly, and price them.
 
     Policies: none, constant, heuristic, heuristic_transient, dynamic, roc, max-confidence, kangaroo, svip, survival,
@@ -33,46 +34,52 @@ def simulate(
     from analysis.replay.simulate import USUAL
     from analysis.replay.simulate import simulate as replay
 
-    loaded = opt.load_trace(trace)
-    prices = opt.load_cost(draft_cost, cost)
-    results = [replay(loaded, text, prices) for text in policy or USUAL]
-    show_results(results, opt.describe(loaded), as_json)
+    loaded = load_trace(trace)
+    cost = prices.load()
+    results = [replay(loaded, text, cost) for text in policy or USUAL]
+    if as_json:
+        show_json([result_row(result) for result in results])
+    else:
+        show_results(results, describe(loaded))
     for result in results:
-        if outside := prices.outside_range(
-            result.drafted, loaded.context[loaded.offsets[result.prompt] + result.position]
-        ):
-            opt.note(f"Warning: {result.policy}: {outside}; prices there are extrapolated.")
+        context = loaded.context[loaded.offsets[result.prompt] + result.position]
+        if outside := cost.outside_range(result.drafted, context):
+            note(f"Warning: {result.policy}: {outside}; prices there are extrapolated.")
 
 
-def show_results(results: list[SimulationResult], title: str, as_json: bool = False) -> None:
+def show_results(results: Sequence[SimulationResult], title: str) -> None:
     """One row a policy; a speedup never stands without its interval."""
     from analysis.intervals import Estimate
 
-    rows = [result_row(result) for result in results]
-    if as_json:
-        show_json(rows)
-        return
     columns = ["policy", "iter.", "drafted", "accepted", "wasted", "acc.\nshare", "tokens\n/pass", "speedup [95 %]"]
     cells = [
         [
-            policy_text(row["policy"]),
-            *(short_count(row[key]) for key in ("iterations", "drafted", "accepted", "wasted")),
-            f"{row['accepted'] / row['drafted']:.0%}" if row["drafted"] else "-",
-            f"{row['tokens_per_iteration']:.2f}",
-            interval_text(Estimate(row["speedup"], row["speedup_low"], row["speedup_high"])),
+            policy_text(result.policy),
+            *map(short_count, (result.iterations, result.draft_tokens, result.accepted_tokens, result.wasted)),
+            share_text(result.accepted_tokens, result.draft_tokens),
+            f"{result.tokens_per_iteration:.2f}",
+            interval_text(Estimate(result.speedup, *result.speedup_interval())),
         ]
-        for row in rows
+        for result in results
     ]
     show_table(title, columns, cells)
+    if all(result.draft_tokens == 0 for result in results):
+        note(
+            "Note: nothing was drafted: no text leaves room for a draft, whose last token is the target's own; "
+            "collect longer texts (--max-new-tokens)."
+            if any(result.policy != "none" for result in results)
+            else "Note: nothing was drafted: `none` is the target alone."
+        )
     for result in results:
         if result.unrecorded:
-            opt.note(
-                f"Note: {result.policy}: {result.unrecorded} drafts are longer than the record; their length is an upper "
-                "bound (an EOS there would end them), everything else is exact."
+            note(
+                f"Note: {result.policy}: {result.unrecorded} drafts are longer than the record; their length is an "
+                "upper bound (an EOS there would end them), everything else is exact."
             )
 
 
 def result_row(result: SimulationResult) -> dict[str, Any]:
+    """A result for programs."""
     low, high = result.speedup_interval()
     return {
         "policy": result.policy,

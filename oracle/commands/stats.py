@@ -2,55 +2,61 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
-from oracle.commands import options as opt
-from oracle.commands.tables import number_text, show_json, show_table
+from oracle.commands.groups import takes
+from oracle.commands.inputs import load_traces
+from oracle.commands.notes import say
+from oracle.commands.numbers import estimate_text
+from oracle.commands.options import Json, PriceOptions, Traces
+from oracle.commands.programs import show_json
+from oracle.commands.tables import show_table
+
+if TYPE_CHECKING:
+    from analysis.study import Study
 
 
 def register(app: typer.Typer) -> None:
     app.command()(stats)
 
 
-def stats(
-    traces: opt.Traces = None,
-    draft_cost: opt.DraftCost = None,
-    cost: opt.CostFile = None,
-    as_json: opt.Json = False,
-) -> None:
+@takes()
+def stats(prices: PriceOptions, traces: Traces = None, as_json: Json = False) -> None:
     """Describe the oracle SL: its spread, where it comes from, and what predicts it; then the verdict in words."""
-    from analysis.describe.statistics import plain
     from analysis.study import Source, study
 
-    prices = opt.load_cost(draft_cost, cost)
+    cost = prices.load()
     answer = []
-    for name, trace in opt.load_traces(traces).items():
-        found = study(Source(trace, name, prices), name, ())
+    for name, trace in load_traces(traces).items():
+        found = study(Source(trace, name, cost), name, ())
         answer.append(
             {
                 "trace": name,
-                "statistics": plain(found.description),
-                "signals": plain(found.signals),
-                "verdict": plain(found.verdict),
+                "statistics": found.description,
+                "signals": found.signals,
+                "verdict": found.verdict,
             }
         )
         if not as_json:
-            _show_statistics(name, found)
+            show_statistics(name, found)
     if as_json:
         show_json(answer)
 
 
-def _show_statistics(name: str, found) -> None:
+def show_statistics(name: str, found: Study) -> None:
+    """The spread of the oracle SL, the signals, and the verdict."""
     whole, some = found.description.everything, found.description.without_loops
     columns = ["", "all texts [95 %]"] + (["without loops"] if some else [])
     rows = []
-    for label, pick in _STATISTICS:
-        rows.append([label, _interval(pick(whole)), *([_interval(pick(some))] if some else [])])
+    for label, pick in STATISTICS:
+        rows.append([label, estimate_text(pick(whole)), *([estimate_text(pick(some))] if some else [])])
     show_table(
         f"{name}: {whole.accepted.iterations:,} oracle iterations of {whole.accepted.prompts} prompts", columns, rows
     )
     signal_rows = [
-        [each.signal, _interval(each.auc), _interval(each.calibration_error), _interval(each.brier)]
+        [each.signal, estimate_text(each.auc), estimate_text(each.calibration_error), estimate_text(each.brier)]
         for each in found.signals
     ]
     if signal_rows:
@@ -59,14 +65,12 @@ def _show_statistics(name: str, found) -> None:
             ["signal", "AUC", "calibration error", "Brier score"],
             signal_rows,
         )
-    else:
-        typer.echo("The trace holds no signals of the draft, so nothing can be said about predicting acceptance.")
     for sentence in found.verdict.sentences:
-        typer.echo(sentence)
-    typer.echo()
+        say(sentence)
+    say("")
 
 
-_STATISTICS = (
+STATISTICS = (
     ("mean accepted (r)", lambda s: s.accepted.mean),
     ("mean detect (r + 1)", lambda s: s.detect.mean),
     ("SD", lambda s: s.accepted.sd),
@@ -83,9 +87,3 @@ _STATISTICS = (
     ("design effect", lambda s: s.heterogeneity.design_effect),
     ("lag-1 autocorrelation within prompts", lambda s: s.heterogeneity.lag1),
 )
-
-
-def _interval(value) -> str:
-    if not hasattr(value, "low"):
-        return number_text(value)
-    return f"{number_text(value.value)} [{number_text(value.low)}, {number_text(value.high)}]"

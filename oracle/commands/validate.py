@@ -8,32 +8,45 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oracle.commands import options as opt
+from oracle.commands.bounds import Once
 from oracle.commands.calibrate import show_calibration
-from oracle.commands.tables import interval_text, percent_text, policy_text, show_json, show_table
+from oracle.commands.destinations import check_file, check_folder
+from oracle.commands.groups import takes
+from oracle.commands.inputs import load_runs, load_trace
+from oracle.commands.notes import note, say
+from oracle.commands.numbers import interval_text, percent_text, policy_text
+from oracle.commands.options import (
+    Error,
+    Json,
+    OutputOptions,
+    Overrun,
+    PairOptions,
+    Policies,
+    PromptSetsOptions,
+    RunOptions,
+    Share,
+)
+from oracle.commands.programs import show_json
+from oracle.commands.tables import show_table
 
 if TYPE_CHECKING:
-    from analysis.measured.calibrate import Calibration
-    from analysis.validation.validate import Budget, Row, Validation
-    from oracle.models.pair import Pair
-    from oracle.prompts.sets import PromptSet
-
-DEFAULT_VALIDATED = (
-    "constant:tokens=2",
-    "constant:tokens=5",
-    "heuristic",
-    "dynamic",
-    "dynamic:threshold=0.6,tokens=10",
-    "heuristic_transient:tokens=5,threshold=0.4",
-)
+    from analysis.validation.validate import Row, Validation
+    from oracle.workflows.validate import Validated
 
 
 def register(app: typer.Typer) -> None:
     app.command()(validate)
 
 
+@takes(limit=6, repeats=5, max_new_tokens=96)
 def validate(
-    runs: Annotated[list[Path] | None, typer.Option("--runs", help="Runs that `oracle measure` recorded.")] = None,
+    pair: PairOptions,
+    prompts: PromptSetsOptions,
+    run: RunOptions,
+    output: OutputOptions,
+    runs: Annotated[
+        list[Path] | None, typer.Option("--runs", help="Runs that `oracle measure` recorded."), Once()
+    ] = None,
     trace: Annotated[
         list[Path] | None, typer.Option("--trace", help="The trace of the same prompts, one for each --runs.")
     ] = None,
@@ -51,30 +64,13 @@ def validate(
             "nothing is written without it.",
         ),
     ] = None,
-    pair: opt.PairName = None,
-    target: opt.Target = None,
-    draft: opt.Draft = None,
-    dataset: opt.Datasets = None,
-    split: opt.Split = None,
-    limit: opt.Limit = 6,
-    seed: opt.Seed = None,
-    chat: opt.Chat = False,
-    policy: opt.Policies = None,
-    repeats: opt.Repeats = 5,
-    max_new_tokens: opt.NewTokens = 96,
-    max_overrun: opt.Overrun = 32,
-    dtype: opt.Dtype = "auto",
-    device: opt.Device = None,
-    draft_device: opt.DraftDevice = None,
-    threads: opt.Threads = None,
-    resume: opt.Resume = False,
-    force: opt.Force = False,
-    counts: Annotated[float, typer.Option(help="Budget: share of identical iterations in float32.")] = 1.0,
-    median: Annotated[float, typer.Option(help="Budget: median error of the speedups; 0.03 is 3 %.")] = 0.03,
-    worst: Annotated[float, typer.Option(help="Budget: worst error of a speedup.")] = 0.08,
+    policy: Policies = None,
+    max_overrun: Overrun = 32,
+    counts: Annotated[float, typer.Option(help="Budget: share of identical iterations in float32."), Share] = 1.0,
+    median: Annotated[float, typer.Option(help="Budget: median error of the speedups; 0.03 is 3 %."), Error] = 0.03,
+    worst: Annotated[float, typer.Option(help="Budget: worst error of a speedup."), Error] = 0.08,
     plot: Annotated[Path | None, typer.Option(help="Draw simulated against measured into this file.")] = None,
-    progress: opt.Progress = True,
-    as_json: opt.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Compare simulation with the real generator: iteration by iteration, and second by second.
 
@@ -82,47 +78,60 @@ def validate(
     (without anything: the embedded pair on both demo sets).  In half precision the trace then holds the text of an
     assisted run.  Exit status 1 where the budget is not kept.
     """
-    import oracle
+    from analysis.cost import CostModel
+    from analysis.plots.canvas import FORMATS
     from analysis.validation.validate import Budget
+    from oracle.workflows import validate as workflow
 
+    budget = Budget(counts=counts, median=median, worst=worst)
+    if plot is not None:
+        check_file(plot, FORMATS)
+    prices = CostModel.load(cost) if cost is not None else None
     if runs or trace:
         if len(runs or ()) != len(trace or ()):
             raise ValueError(
                 f"{len(runs or ())} --runs and {len(trace or ())} --trace: give one trace for each of the runs"
             )
-        pairs = list(zip(trace, runs, strict=True))
-        files = _cost_files(out, len(pairs), force) if out is not None and cost is None else []
+        files = _cost_files(out, len(runs or ()), output.force) if out is not None and prices is None else []
+        recorded = [load_trace(path) for path in trace or ()]
+        found = workflow.compare(
+            recorded, [load_runs(path) for path in runs or ()], prices, policies=policy, budget=budget
+        )
     else:
-        chosen = _to_validate(policy or DEFAULT_VALIDATED)
-        sets = [
-            oracle.load_prompts(name, split=split, limit=limit, seed=seed)
-            for name in dataset or ("demo-code", "demo-text")
-        ]
-        loaded = opt.load_pair(pair, target, draft, dtype, device, draft_device, threads)
-        settings = {
-            "max_new_tokens": max_new_tokens,
-            "chat": chat,
-            "resume": resume,
-            "force": force,
-            "progress": progress,
-        }
+        policies = workflow.to_validate(policy or workflow.POLICIES)
         out = out or Path("runs/validation")
-        pairs = [_collect_and_measure(loaded, prompts, chosen, repeats, max_overrun, out, settings) for prompts in sets]
-        files = [folder / "cost.json" for _, folder in pairs]
-    validation, fitted = _validate(pairs, cost, policy, Budget(counts=counts, median=median, worst=worst))
-    for number, ((_, folder), calibration) in enumerate(zip(pairs, fitted, strict=False)):
-        if files:
-            calibration.cost.save(files[number])
-        if not as_json:
-            show_calibration(calibration, files[number] if files else folder)
-    _draw(validation, plot)
-    show_validation(validation, as_json)
-    if not validation.passed:
+        check_folder(out)
+        sets = prompts.load()
+        found = workflow.validate(
+            pair.load(),
+            sets,
+            policies,
+            out,
+            cost=prices,
+            budget=budget,
+            repeats=run.repeats,
+            max_new_tokens=run.max_new_tokens,
+            max_overrun=max_overrun,
+            chat=prompts.chat,
+            resume=output.resume,
+            force=output.force,
+            progress=output.progress,
+            tell=note,
+        )
+        files = [folder / "cost.json" for folder in found.folders]
+    _keep_prices(found, files, found.folders or runs or (), show=not as_json)
+    _draw(found.validation, plot)
+    if as_json:
+        show_json({name: getattr(found.validation, name) for name in ("passed", "failures", "rows")})
+    else:
+        show_validation(found.validation)
+    if not found.passed:
         raise typer.Exit(1)
 
 
 def _cost_files(out: Path, runs: int, force: bool) -> list[Path]:
     """Where the cost models of stored runs go.  Raises ValueError where one is there and may not be replaced."""
+    check_folder(out)
     files = [out / ("cost.json" if runs == 1 else f"cost-{number + 1}.json") for number in range(runs)]
     for file in files:
         if file.exists() and not force:
@@ -130,61 +139,13 @@ def _cost_files(out: Path, runs: int, force: bool) -> list[Path]:
     return files
 
 
-def _to_validate(policies: Sequence[str]) -> list[str]:
-    """The policies, checked before anything is run."""
-    from analysis.measured.calibrate import FIT
-    from oracle.policies import as_policy
-    from oracle.policies.library import what_runs
-
-    fitted = [what_runs(as_policy(policy)) for policy in FIT]
-    for policy in policies:
-        if what_runs(as_policy(policy)) in fitted:
-            raise ValueError(f"policy {policy!r} is one that the prices are fitted on ({', '.join(FIT)}); name another")
-    return list(policies)
-
-
-def _collect_and_measure(
-    pair: Pair,
-    prompts: PromptSet,
-    policies: Sequence[str],
-    repeats: int,
-    max_overrun: int,
-    out: Path,
-    settings: dict,
-) -> tuple[Path, Path]:
-    """Folders of the trace and of the runs."""
-    import oracle
-    from analysis.measured.calibrate import FIT
-
-    trace, runs = out / f"trace-{prompts.name}", out / f"runs-{prompts.name}"
-    opt.note(f"{prompts.name}: collecting {len(prompts)} prompts, then measuring {repeats} repeats ...")
-    # Every pass of a run with a draft reads several tokens, and half precision rounds by how many.
-    reference = "plain" if pair.target.dtype.itemsize >= 4 else "assisted"
-    oracle.collect(pair, prompts, trace, reference=reference, max_overrun=max_overrun, **settings)
-    oracle.measure(pair, prompts, [*FIT, *policies], runs, repeats=repeats, **settings)
-    return trace, runs
-
-
-def _validate(
-    pairs: Sequence[tuple[Path, Path]], cost: Path | None, policy: Sequence[str] | None, budget: Budget
-) -> tuple[Validation, list[Calibration]]:
-    """The comparison, and the cost models that it fitted: one for each of the runs, none where ``cost`` is given.
-
-    No machine is as fast in one hour as in the next, so prices are taken from arms that ran beside those they judge.
-    """
-    from analysis.cost import CostModel
-    from analysis.measured.calibrate import calibrate as fit_cost
-    from analysis.validation.validate import combine
-    from analysis.validation.validate import validate as compare
-
-    runs = [opt.load_runs(path) for _, path in pairs]
-    fitted = [fit_cost(one) for one in runs] if cost is None else []
-    prices = [each.cost for each in fitted] or [CostModel.load(cost)] * len(runs)
-    found = [
-        compare(opt.load_trace(trace), one, price, policies=policy, budget=budget)
-        for (trace, _), one, price in zip(pairs, runs, prices, strict=True)
-    ]
-    return combine(found), fitted
+def _keep_prices(found: Validated, files: Sequence[Path], titles: Sequence[Path], show: bool) -> None:
+    """Save each fitted cost model where there is a file for it, and show it."""
+    for number, calibration in enumerate(found.calibrations):
+        if files:
+            calibration.cost.save(files[number])
+        if show:
+            show_calibration(calibration, files[number] if files else titles[number])
 
 
 def _draw(validation: Validation, file: Path | None) -> None:
@@ -193,40 +154,32 @@ def _draw(validation: Validation, file: Path | None) -> None:
 
     if file is not None and validation.rows:
         points = [Comparison(row.policy, row.simulated, row.measured, row.dataset) for row in validation.rows]
-        opt.note(f"Picture: {save(simulated_vs_measured_panels(points), file)}")
+        note(f"Picture: {save(simulated_vs_measured_panels(points), file)}")
 
 
-def show_validation(validation: Validation, as_json: bool) -> None:
+def show_validation(validation: Validation) -> None:
     """For each data set a row a policy, then where the errors come from; what differs and why; the verdict."""
-    import dataclasses
-
     import numpy as np
 
-    if as_json:
-        rows = [dataclasses.asdict(row) for row in validation.rows]
-        show_json({"passed": validation.passed, "failures": validation.failures, "rows": rows})
-        return
     for name in dict.fromkeys(row.dataset for row in validation.rows):
         _show_data_set(name, [row for row in validation.rows if row.dataset == name])
     _show_divergences(validation)
     for row in validation.rows:
         place = f"{row.policy}, {row.dataset}"
         if row.difference is not None:
-            opt.note(f"{place}: first difference: {row.difference}")
+            note(f"{place}: first difference: {row.difference}")
         if row.different_texts:
-            opt.note(f"{place}: {row.different_texts} of {row.prompts} texts are not the trace's")
+            note(f"{place}: {row.different_texts} of {row.prompts} texts are not the trace's")
         if row.outside:
-            opt.note(f"Warning: {place}: {row.outside}; prices there are extrapolated.")
+            note(f"Warning: {place}: {row.outside}; prices there are extrapolated.")
     errors, spreads = validation.errors, [row.spread for row in validation.rows if np.isfinite(row.spread)]
     if len(errors):
-        typer.echo(f"Error of the speedups: median {np.median(errors):.1%}, worst {errors.max():.1%}.")
+        say(f"Error of the speedups: median {np.median(errors):.1%}, worst {errors.max():.1%}.")
     if spreads:
-        typer.echo(
-            f"Between repeats a measured speedup varies by {np.median(spreads):.1%} (standard deviation, median)."
-        )
-    typer.echo(
-        "Within the budget." if validation.passed else "Not within the budget:\n  " + "\n  ".join(validation.failures)
-    )
+        say(f"Between repeats a measured speedup varies by {np.median(spreads):.1%} (standard deviation, median).")
+    say("Within the budget." if validation.passed else "Not within the budget:")
+    for failure in validation.failures:
+        say(f"  {failure}")
 
 
 def _show_data_set(name: str, rows: Sequence[Row]) -> None:

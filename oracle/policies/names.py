@@ -123,6 +123,11 @@ def usage(name: str) -> str:
     return str(POLICIES[name]())
 
 
+def list_policies() -> dict[str, str]:
+    """Every listed policy with its keys and defaults as text, and what it does in a sentence."""
+    return {usage(name): " ".join((POLICIES[name].__doc__ or "").split("\n\n")[0].split()) for name in POLICIES}
+
+
 def _values(text: str, name: str, rest: str, fields: dict[str, Any]) -> dict[str, Any]:
     """The keys and values written in ``rest``; ``fields`` are the legal keys and their defaults."""
     values: dict[str, Any] = {}

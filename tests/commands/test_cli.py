@@ -134,7 +134,7 @@ def test_report_is_one_page(trace, tmp_path):
         (["collect", "--pair", "demoo"], 2, "demo"),
         (["collect", "--dataset", "mbp"], 2, "mbpp"),
         (["validate", "--runs", "x"], 2, "one trace for each"),
-        (["report", "TRACE", "-o", "/proc/nowhere/r.html"], 1, "/proc/nowhere"),
+        (["report", "TRACE", "-o", "/proc/nowhere/r.html"], 2, "/proc/nowhere"),
         (["nonsense"], 2, "No such command"),
         (["simulate", "--nonsense"], 2, "No such option"),
     ],
@@ -171,3 +171,58 @@ def test_tables_fit_eighty_columns(trace):
     lines = run(*words, env={"COLUMNS": "80"}).stdout.splitlines()
     assert max(len(line.rstrip()) for line in lines) <= 80
     assert sum(line.rstrip().endswith("]") for line in lines) == 3  # no interval is cut
+
+
+HOSTILE = "evil\x1b]52;c;aGk=\x07\u202e name\nFake: line"
+
+
+def test_nothing_in_a_trace_acts_on_the_terminal(trace, tmp_path):
+    meta = json.loads((trace / "meta.json").read_text())
+    del meta["schema"]
+    models = {role: {"model": HOSTILE} for role in ("target", "draft")}
+    write_meta(trace, meta | models | {"prompts": {"dataset": HOSTILE}})
+    for words in (
+        ["simulate", trace, "-p", "dynamic"],
+        ["simulate", trace, "-p", "constant:tokens=2", "--json"],
+        ["stats", trace, "--json"],
+        ["fit", trace, "--draws", "1"],
+        ["fit", trace, "--draws", "1", "--json"],
+        ["plot", trace, "heatmap", "-o", tmp_path / "x.svg"],
+        ["simulate", trace, "-p", "dynamic\x1b[2J"],
+    ):
+        done = run(*words)
+        assert done.exit_code == 0 or "2J" in str(words), done.output
+        assert not {"\x1b", "\x07", "\u202e"} & set(done.output), words
+        if "--json" in words:
+            found = json.loads(done.stdout)  # and nothing else on stdout
+            assert found[0].get("trace") in (None, HOSTILE)
+
+
+def test_a_file_is_written_whole_or_not_at_all(trace, tmp_path, monkeypatch):
+    import pandas
+
+    file = tmp_path / "rows.csv"
+    file.write_text("before")
+
+    def full(frame, place, **options):
+        with open(place, "w") as handle:
+            handle.write("half")
+        raise OSError(28, "No space left on device", str(place))
+
+    monkeypatch.setattr(pandas.DataFrame, "to_csv", full)
+    assert run("iterations", trace, "--csv", file).exit_code == 1
+    assert [(path.name, path.read_text()) for path in tmp_path.glob("*.*")] == [("rows.csv", "before")]
+
+
+def test_a_text_that_holds_no_iteration_is_said(tmp_path):
+    folder = tmp_path / "short"
+    folder.mkdir()
+    write_meta(folder, {"eos_token_ids": [EOS], "max_overrun": 9, "prompts": {"dataset": "short"}})
+    write_part(folder, 0, [pattern(text, index=n, overruns={0: [(1, 0.9)]}) for n, text in enumerate("+-")])
+    for words in (["simulate", folder], ["stats", folder], ["iterations", folder], ["fit", folder]):
+        done = run(*words)
+        assert done.exit_code == 0 and "cuts every oracle iteration short" in done.stderr, done.output
+    assert "nothing was drafted" in run("simulate", folder).stderr
+    assert "short: nothing to fit" in run("fit", folder).stdout
+    done = run("fit", folder, "--json")
+    assert json.loads(done.stdout) == [] and "nothing to fit" in done.stderr

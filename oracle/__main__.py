@@ -1,0 +1,5 @@
+"""``python -m oracle``."""
+
+from oracle.cli import main
+
+main()

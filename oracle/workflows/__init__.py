@@ -1,0 +1,1 @@
+"""What joins both halves, running models and reading records, as functions with typed results."""

@@ -1,0 +1,95 @@
+"""Questions to a trace or to measured runs, each as one call: paths, numbers and objects in, a typed answer out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.cost import CostModel
+from analysis.describe import statistics
+from analysis.fit import distributions
+from analysis.fit.distributions import Counts, Fit, GoodnessOfFit
+from analysis.measured import calibrate as calibration
+from analysis.measured.calibrate import Calibration
+from analysis.replay import simulate as replay
+from analysis.replay.simulate import USUAL, SimulationResult
+from analysis.report import page
+from analysis.study import Source
+from oracle.policies import Policy
+from oracle.records.runs import Runs
+from oracle.records.trace import Trace
+from oracle.workflows.inputs import as_cost, as_runs, as_trace, several
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Distributions of the accepted lengths of one trace; ``fits`` is empty where ``nothing`` says why."""
+
+    iterations: int  # of the oracle
+    censored: int  # of them, cut short by the end of a text
+    fits: tuple[Fit, ...]
+    goodness: tuple[GoodnessOfFit, ...]  # one a fit
+    nothing: str | None = None
+
+
+def simulate(
+    trace: Trace | str | Path, policy: str | Policy | Callable, cost: CostModel | float | str | Path | None = None
+) -> SimulationResult:
+    """Replay ``policy`` over a trace, exactly, and price it: ``oracle.simulate("traces/demo", "dynamic", 0.1)``.
+
+    ``cost`` is a cost model, its file, or the time of a draft step over that of a target step (default: 0.1).  Raises
+    ValueError for a policy or a file that will not do, TypeError for arguments of another type.
+    """
+    return replay.simulate(as_trace(trace), policy, as_cost(cost))
+
+
+def stats(trace: Trace | str | Path) -> statistics.Description:
+    """How much the oracle SL of a trace varies, and where from."""
+    return statistics.describe(as_trace(trace))
+
+
+def fit(trace: Trace | str | Path, draws: int = 200) -> Fitted:
+    """Fit distributions to the accepted lengths of a trace, and test each with ``draws`` samples of its own."""
+    loaded = as_trace(trace)
+    found = loaded.outcomes
+    counts = Counts.from_samples(found.accepted[found.starts], found.censored[found.starts])
+    fits = tuple(distributions.fit_all(counts))
+    tests = tuple(distributions.goodness_of_fit(counts, each, draws) for each in fits)
+    cut = int(counts.censored.sum())
+    nothing = None
+    if not fits:
+        nothing = (
+            f"nothing to fit: the ends of the texts cut all {counts.n:,} oracle iterations short before a token was "
+            "accepted or refused; collect longer texts (--max-new-tokens)"
+        )
+    return Fitted(counts.n, cut, fits, tests, nothing)
+
+
+def calibrate(
+    runs: Runs | str | Path | Sequence[Runs | str | Path], policies: Sequence[str] | None = None
+) -> Calibration:
+    """Fit what a draft step, a verification and an iteration cost to measured runs, one or several."""
+    return calibration.calibrate([as_runs(each) for each in several(runs)], policies)
+
+
+def report(
+    traces: Trace | str | Path | Source | Sequence[Trace | str | Path | Source],
+    out: str | Path,
+    *,
+    policies: Sequence[str] = USUAL,
+    cost: CostModel | float | str | Path | None = None,
+    runs: Runs | str | Path | None = None,
+) -> Path:
+    """Write one self-contained page about one or several traces to ``out``; its path.
+
+    ``runs`` belong to a single trace.  A ``Source`` says for one of several traces what belongs to it.
+    """
+    given = several(traces)
+    if runs is not None and len(given) > 1:
+        raise ValueError(f"runs belong to one trace, {len(given)} are given; write a report for each")
+    prices, measured = as_cost(cost), None if runs is None else as_runs(runs)
+    sources = [
+        each if isinstance(each, Source) else Source(as_trace(each), cost=prices, runs=measured) for each in given
+    ]
+    return page.report(sources, out, policies=policies)

@@ -1,0 +1,145 @@
+"""Simulation against the real generator, from the models on: collect, measure, calibrate, compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from analysis.cost import CostModel
+from analysis.measured.calibrate import FIT, Calibration, calibrate
+from analysis.validation import validate as comparison
+from analysis.validation.validate import Budget, Validation, combine
+from oracle.collect import collect
+from oracle.measure import measure
+from oracle.models.pair import Pair
+from oracle.policies import as_policy
+from oracle.policies.library import what_runs
+from oracle.prompts.sets import PromptSet
+from oracle.records.runs import Runs
+from oracle.records.trace import Trace
+from oracle.workflows.inputs import as_cost, as_runs, as_trace, several
+
+Prompts = PromptSet | Iterable[str] | Iterable[Sequence[int]]
+POLICIES = (
+    "constant:tokens=2",
+    "constant:tokens=5",
+    "heuristic",
+    "dynamic",
+    "dynamic:threshold=0.6,tokens=10",
+    "heuristic_transient:tokens=5,threshold=0.4",
+)
+
+
+@dataclass(frozen=True)
+class Validated:
+    """The comparison, and what it rests on, one entry for each of the runs."""
+
+    validation: Validation
+    traces: tuple[Trace, ...]
+    runs: tuple[Runs, ...]
+    calibrations: tuple[Calibration, ...]  # empty where prices were given
+    folders: tuple[Path, ...] = ()  # of the runs, where they were measured now
+
+    @property
+    def passed(self) -> bool:
+        """Whether the budget was kept."""
+        return self.validation.passed
+
+
+def validate(
+    pair: Pair,
+    prompts: Prompts | Sequence[PromptSet],
+    policies: Sequence[str] = POLICIES,
+    out: str | Path = "runs/validation",
+    *,
+    cost: CostModel | str | Path | None = None,
+    budget: Budget | None = None,
+    repeats: int = 5,
+    max_new_tokens: int = 96,
+    max_overrun: int = 32,
+    chat: bool = False,
+    resume: bool = False,
+    force: bool = False,
+    progress: bool = False,
+    tell: Callable[[str], None] | None = None,
+) -> Validated:
+    """Collect and measure ``pair`` on each set of ``prompts``, then compare simulated and measured speedups.
+
+    Traces and runs go into folders of ``out``, so that ``resume`` goes on after an interruption and ``force`` begins
+    anew.  Prices are fitted on constant policies that run beside the validated ones, unless ``cost`` is given: no
+    machine is as fast in one hour as in the next.  In half precision the trace holds the text of an assisted run.
+    ``tell`` is given a line before each long step.  Raises ValueError for arguments that make no sense (before anything
+    runs), RuntimeError for a run that failed.
+    """
+    chosen, prices = to_validate(policies), None if cost is None else as_cost(cost)
+    sets = _sets(prompts)
+    settings = {
+        "max_new_tokens": max_new_tokens,
+        "chat": chat,
+        "resume": resume,
+        "force": force,
+        "progress": progress,
+    }
+    # Every pass of a run with a draft reads several tokens, and half precision rounds by how many.
+    reference = "plain" if pair.target.dtype.itemsize >= 4 else "assisted"
+    traces, runs, folders = [], [], []
+    for name, one in sets:
+        if tell is not None:
+            tell(f"{name}: collecting the trace, then measuring {repeats} repeats ...")
+        trace, folder = Path(out) / f"trace-{name}", Path(out) / f"runs-{name}"
+        collect(pair, one, trace, reference=reference, max_overrun=max_overrun, **settings)
+        runs.append(measure(pair, one, [*FIT, *chosen], folder, repeats=repeats, **settings))
+        traces.append(Trace.load(trace))
+        folders.append(folder)
+    found = compare(traces, runs, prices, policies=chosen, budget=budget)
+    return Validated(found.validation, found.traces, found.runs, found.calibrations, tuple(folders))
+
+
+def compare(
+    traces: Trace | str | Path | Sequence[Trace | str | Path],
+    runs: Runs | str | Path | Sequence[Runs | str | Path],
+    cost: CostModel | str | Path | None = None,
+    *,
+    policies: Sequence[str] | None = None,
+    budget: Budget | None = None,
+) -> Validated:
+    """Compare recorded runs with the simulation on the traces of the same prompts, one trace for each of the runs.
+
+    Without ``cost`` prices are fitted for each of the runs on its own constant policies.  ``policies`` default to all
+    that ran and that the prices were not fitted on.
+    """
+    recorded, measured = several(traces), several(runs)
+    if len(recorded) != len(measured):
+        raise ValueError(f"{len(measured)} runs and {len(recorded)} traces: give one trace for each of the runs")
+    loaded = tuple(as_trace(each) for each in recorded)
+    ran = tuple(as_runs(each) for each in measured)
+    fitted = tuple(calibrate(each) for each in ran) if cost is None else ()
+    prices = [each.cost for each in fitted] or [as_cost(cost)] * len(ran)
+    found = [
+        comparison.validate(trace, one, price, policies=policies, budget=budget)
+        for trace, one, price in zip(loaded, ran, prices, strict=True)
+    ]
+    return Validated(combine(found), loaded, ran, fitted)
+
+
+def to_validate(policies: Sequence[str]) -> list[str]:
+    """The policies.  Raises ValueError for one that is not known or that the prices are fitted on."""
+    fitted = [what_runs(as_policy(policy)) for policy in FIT]
+    for policy in policies:
+        if what_runs(as_policy(policy)) in fitted:
+            raise ValueError(f"policy {policy!r} is one that the prices are fitted on ({', '.join(FIT)}); name another")
+    return list(policies)
+
+
+def _sets(prompts: Prompts | Sequence[PromptSet]) -> list[tuple[str, Prompts]]:
+    """Sets of prompts by their names, which name folders too."""
+    given = several(prompts)
+    sets = [each for each in given if isinstance(each, PromptSet)]
+    if len(sets) < len(given) or not sets:  # texts or token ids, without a name
+        return [("prompts", cast(Prompts, prompts))]
+    names = [each.name.replace("/", "_") for each in sets]
+    if len(set(names)) < len(names):
+        raise ValueError(f"two sets of prompts have one name ({', '.join(names)}); validate them one by one")
+    return list(zip(names, sets, strict=True))
