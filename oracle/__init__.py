@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from oracle.collect import collect
     from oracle.measure import measure
     from oracle.models.pairs import Pair, load_pair
-    from oracle.policies.names import list_policies
     from oracle.policies import parse
+    from oracle.policies.names import list_policies
     from oracle.prompts.sets import load_prompts
     from oracle.records.runs import Runs
     from oracle.records.trace import Trace
