@@ -13,14 +13,13 @@ from analysis.fit.counts import Counts
 from analysis.fit.families import Family, Parameter, Theta
 from analysis.fit.likelihood import (
     HALF_CHI2_95,
-    NORMAL_975,
     Maximum,
     climb,
     maximise,
     profile_interval,
     standard_errors,
 )
-from analysis.intervals import Estimate
+from analysis.intervals import NORMAL_975, Estimate
 
 EARNS_NOTHING = 1e-4  # log-likelihood that an extra parameter must gain before the smaller family is left
 LARGEST_WALD_ERROR = 0.5  # on the log or logit scale; beyond it a quadratic is a poor picture of the likelihood

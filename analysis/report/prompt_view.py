@@ -6,14 +6,13 @@ draft's overrun is kept only as far as some shown policy really drafted it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from analysis.replay.simulate import SimulationResult
+from analysis.study import Decode
 from oracle.records.trace import Trace
-
-Decode = Callable[[list[int]], list[str]]  # token ids -> one string for each of them
 
 MAX_PROMPTS = 40  # shown in a page, all traces together
 MAX_PROMPT_TOKENS = 1000  # of the prompt itself; what comes before its last so many tokens is left out

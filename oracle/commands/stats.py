@@ -20,12 +20,12 @@ def stats(
 ) -> None:
     """Describe the oracle SL: its spread, where it comes from, and what predicts it; then the verdict in words."""
     from analysis.describe.statistics import plain
-    from analysis.study import Source, study
+    from analysis.study import findings
 
     prices = opt.load_cost(draft_cost, cost)
     answer = []
     for name, trace in opt.load_traces(traces).items():
-        found = study(Source(trace, name, prices), name, ())
+        found = findings(trace, prices)
         answer.append(
             {
                 "trace": name,

@@ -1,13 +1,15 @@
-"""A trace with some of its prompts left out."""
+"""A trace with some of its prompts left out, or taken in parts."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 
 from oracle.records.trace import SIGNALS, Overruns, Trace
 
+PART = 1_000_000  # tokens; what is derived from so many takes some 200 MB
 _PER_TOKEN = ("target_tokens", "draft_tokens", *SIGNALS, "target_margin")
 
 
@@ -29,6 +31,44 @@ def select_prompts(trace: Trace, keep: np.ndarray) -> Trace:
         offsets=_offsets(np.diff(trace.offsets)[keep]),
         overruns=_select_overruns(trace.overruns, tokens),
         **{name: getattr(trace, name)[tokens] for name in _PER_TOKEN},
+    )
+
+
+def parts(trace: Trace, tokens: int = PART) -> Iterator[Trace]:
+    """The trace in traces of consecutive prompts, each of at most ``tokens`` tokens or one prompt: views, not copies.
+
+    What a part derives (runs, contexts, ...) goes with it, so that a walk over the parts needs the memory of one.
+    """
+    first = 0
+    while first < trace.prompts:
+        last = int(np.searchsorted(trace.offsets, trace.offsets[first] + tokens, side="right")) - 1
+        last = max(last, first + 1)
+        yield _consecutive(trace, slice(first, last))
+        first = last
+
+
+def _consecutive(trace: Trace, prompts: slice) -> Trace:
+    ends = slice(prompts.start, prompts.stop + 1)
+    text = slice(*(int(trace.offsets[end]) for end in (prompts.start, prompts.stop)))
+    asked = slice(*(int(trace.prompt_offsets[end]) for end in (prompts.start, prompts.stop)))
+    over = trace.overruns
+    rows = slice(*np.searchsorted(over.position, [text.start, text.stop]).tolist())
+    inside = slice(int(over.offsets[rows.start]), int(over.offsets[rows.stop]))
+    return dataclasses.replace(
+        trace,
+        ids=trace.ids[prompts],
+        index=trace.index[prompts],
+        finish=trace.finish[prompts],
+        max_new_tokens=trace.max_new_tokens[prompts],
+        prompt_offsets=trace.prompt_offsets[ends] - asked.start,
+        prompt_tokens=trace.prompt_tokens[asked],
+        offsets=trace.offsets[ends] - text.start,
+        overruns=Overruns(
+            position=over.position[rows] - text.start,
+            offsets=over.offsets[rows.start : rows.stop + 1] - inside.start,
+            **{name: getattr(over, name)[inside] for name in ("tokens", *SIGNALS)},
+        ),
+        **{name: getattr(trace, name)[text] for name in _PER_TOKEN},
     )
 
 

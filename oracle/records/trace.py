@@ -262,8 +262,10 @@ def chain(offsets: np.ndarray, step: np.ndarray) -> np.ndarray:
 
 
 def oracle_positions(trace: Trace) -> np.ndarray:
-    """Flat positions at which the oracle's iterations start, int64."""
-    return chain(trace.offsets, trace.accepted_run + 1)
+    """Flat positions at which the oracle's iterations start, int64: each text's first, and those after a disagreement."""
+    starts = np.concatenate([[True], ~trace.agrees[:-1]])
+    starts[trace.offsets[:-1]] = True
+    return np.flatnonzero(starts)
 
 
 # --- reading and writing ---------------------------------------------------------------------------------------------
