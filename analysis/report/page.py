@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import uuid
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from analysis.report.sections import (
 )
 from analysis.report.viewer import prompt_data, viewer
 from analysis.study import Source, Study, study, unique_names
+from oracle.records.folder import write_whole
 
 __all__ = ["Source", "report"]
 
@@ -41,7 +42,7 @@ def report(sources: Sequence[Source], out: str | Path, *, policies: Sequence[str
     if not policies:
         raise ValueError(f"a report needs at least one policy; the usual ones are {', '.join(USUAL)}")
     out = Path(out)
-    _write(out, "")  # an unwritable place must not cost the work
+    _check(out)
     names = unique_names(sources)
     studies = [study(source, name, policies) for source, name in zip(sources, names, strict=True)]
     for each in studies:
@@ -105,17 +106,27 @@ def _version() -> str:
         return "(checkout)"
 
 
-def _write(out: Path, text: str) -> None:
-    """Write to a temporary name and rename; "" only tries whether that would work."""
-    temporary = out.with_name(f".{out.name}.{uuid.uuid4().hex[:8]}.tmp")
-    try:
+def _check(out: Path) -> None:
+    """Raise where the page could not be written: an unwritable place must not cost the work."""
+    with _named(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        # A lone surrogate from a damaged data set becomes a character reference instead of an error.
-        temporary.write_text(text, encoding="utf-8", errors="xmlcharrefreplace")
-        if text:
-            temporary.replace(out)
+        if out.is_dir():
+            raise IsADirectoryError("it is a folder")
+        with tempfile.TemporaryFile(dir=out.parent):
+            pass
+
+
+def _write(out: Path, text: str) -> None:
+    # A lone surrogate from a damaged data set becomes a character reference instead of an error.
+    page = text.encode("utf-8", errors="xmlcharrefreplace")
+    with _named(out):
+        write_whole(out, lambda temporary: temporary.write_bytes(page))
+
+
+@contextlib.contextmanager
+def _named(out: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise RuntimeError(f"{out}: the report cannot be written there ({error}); give another file") from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+        reason = error.strerror or error
+        raise RuntimeError(f"{out}: the report cannot be written there ({reason}); give another file") from error

@@ -22,7 +22,8 @@ def demo(
 ) -> None:
     """Collect with the embedded pair, simulate, plot: the whole path in under two minutes."""
     import oracle
-    from analysis.plots.panels import panel, save
+    from analysis.plots.canvas import save
+    from analysis.plots.panels import panel
     from analysis.replay.simulate import USUAL, simulate
 
     pair = opt.load_pair("demo", None, None, "auto", None, None)

@@ -52,8 +52,8 @@ def plot(
 
 def _draw(traces, kind: str, policies, prompt: int, tokenizer: str | None):
     from analysis.plots.heatmap import plot_heatmap
+    from analysis.plots.iterations import plot_iterations
     from analysis.plots.panels import panel
-    from analysis.plots.policies import plot_iterations
     from analysis.replay.simulate import simulate
 
     if kind not in ("iterations", *SINGLE):

@@ -171,7 +171,7 @@ def _validate(
 
 def _draw(validation: Validation, file: Path | None) -> None:
     from analysis.plots.canvas import save
-    from analysis.plots.policies import Comparison, simulated_vs_measured_panels
+    from analysis.plots.validation import Comparison, simulated_vs_measured_panels
 
     if file is not None and validation.rows:
         points = [Comparison(row.policy, row.simulated, row.measured, row.dataset) for row in validation.rows]

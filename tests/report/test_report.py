@@ -342,6 +342,25 @@ def test_what_cannot_be_done_is_said(tmp_path, undrawn):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path, undrawn, monkeypatch):
+    out = report([Source(trace(pattern("+-+")))], tmp_path / "a.html", policies=["none"])
+    old = out.read_text(encoding="utf-8")
+
+    def full(self, content):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    with pytest.raises(RuntimeError, match=r"a\.html: the report cannot be written there \(No space left"):
+        report([Source(trace(pattern("+-+")))], out, policies=["none"])
+    assert out.read_text(encoding="utf-8") == old and list(tmp_path.iterdir()) == [out]
+
+
+def test_a_folder_is_refused_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr("analysis.report.page.study", lambda *args: pytest.fail("worked for nothing"))
+    with pytest.raises(RuntimeError, match="it is a folder"):
+        report([Source(trace(pattern("+-+")))], tmp_path)
+
+
 def test_settings_to_paste():
     assert assistant_settings(parse("constant:tokens=7")).splitlines() == [
         "assistant_model.generation_config.num_assistant_tokens = 7",
