@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 SCHEMA_VERSION = 1
+DEFAULT_DRAFT = 0.1  # price of a draft step, in target steps, where none was measured
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.cost import CostModel
+from analysis.cost import DEFAULT_DRAFT, CostModel
 from analysis.describe.signals import SignalQuality, signal_quality
 from analysis.describe.statistics import Description, Sample, describe
 from analysis.fit.distributions import Counts, Fit, GoodnessOfFit, best, fit, fit_all, goodness_of_fit
@@ -25,7 +25,7 @@ from oracle.records.trace import Trace
 if TYPE_CHECKING:
     from oracle.records.runs import Runs
 
-ASSUMED = CostModel(draft=0.1)
+ASSUMED = CostModel(draft=DEFAULT_DRAFT)
 IID, OPTIMAL = "geometric", "oracle:optimal"
 Decode = Callable[[list[int]], list[str]]  # token ids -> one string for each of them
 

@@ -20,7 +20,7 @@ import numpy as np
 from oracle.models.pairs import Pair, check_pair, describe
 from oracle.prompts.encode import Encoded, digest, encode
 from oracle.records import runs as files
-from oracle.records.runs import Call, Runs
+from oracle.records.runs import PLAIN, Call, Runs
 
 if TYPE_CHECKING:
     from oracle.generate import Observed
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from oracle.prompts.sets import PromptSet
     from oracle.timing import Clock
 
-PLAIN = "none"
 # See `_binding`.
 _BINDING = ("target", "draft", "prompts", "prompts_sha256", "policies", "repeats", "max_new_tokens", "chat")
 

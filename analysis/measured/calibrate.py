@@ -18,10 +18,9 @@ from scipy.optimize import isotonic_regression, nnls
 from analysis.cost import CostModel
 from analysis.measured.disturbances import disturbed
 from oracle.policies.rules import Constant, Dynamic, parse
-from oracle.records.runs import Runs
+from oracle.records.runs import PLAIN, Runs
 
 FIT = ("constant:tokens=1", "constant:tokens=3", "constant:tokens=8", "constant:tokens=20")
-PLAIN = "none"
 _FEW = 5  # rows below which a point of the verification curve is not trusted
 _SECONDS = ["draft_seconds", "verify_seconds", "forward_seconds", "rest_seconds"]
 
@@ -150,7 +149,7 @@ def _mean_rows(several: Sequence[Runs]) -> pd.DataFrame:
 
 def _fit_plain(steps: pd.DataFrame) -> tuple[float, float]:
     design = np.stack([np.ones(len(steps)), steps.context], axis=1)
-    base, slope = fit(design, steps.verify_seconds.to_numpy())
+    base, slope = least_squares(design, steps.verify_seconds.to_numpy())
     return float(base), float(slope)
 
 
@@ -158,7 +157,7 @@ def _fit_draft(rounds: pd.DataFrame) -> dict[str, float]:
     """k steps from context n take first + (k - 1) step + slope (k n + k (k - 1) / 2), as CostModel prices them."""
     k, n = rounds.drafted.to_numpy(), rounds.context.to_numpy()
     design = np.stack([np.ones(len(k)), k - 1, k * n + k * (k - 1) / 2], axis=1)
-    first, step, slope = fit(design, rounds.draft_seconds.to_numpy())
+    first, step, slope = least_squares(design, rounds.draft_seconds.to_numpy())
     return {"draft": float(step), "draft_first": float(first), "draft_context": float(slope)}
 
 
@@ -177,7 +176,7 @@ def _fit_verify(rounds: pd.DataFrame, steps: pd.DataFrame) -> tuple[tuple[tuple[
     enough = often >= max(_FEW, often.max() / 20)
     knots = np.union1d(counts[enough], [1, counts[-1]])
     hats = np.stack([np.interp(tokens, knots, row) for row in np.eye(len(knots))], axis=1)
-    *curve, slope = fit(np.column_stack([hats, context]), seconds)
+    *curve, slope = least_squares(np.column_stack([hats, context]), seconds)
     level = isotonic_regression(curve, weights=hats.sum(axis=0)).x
     return tuple((int(count), float(cost)) for count, cost in zip(knots, level, strict=True)), float(slope)
 
@@ -194,7 +193,7 @@ def _with_prefill(cost: CostModel, rows: pd.DataFrame) -> CostModel:
     return dataclasses.replace(cost, target_prefill=target, draft_prefill=max(0.0, both - target))
 
 
-def fit(design: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+def least_squares(design: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     """Coefficients [p], none negative, of seconds [n] = design [n, p] @ coefficients, by weighted least squares.
 
     A disturbance is as likely in any moment, so the variance grows with the duration, and rows are weighted by 1 /

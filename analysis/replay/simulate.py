@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.cost import CostModel
+from analysis.cost import DEFAULT_DRAFT, CostModel
 from analysis.intervals import Estimate, ratio
 from analysis.replay.oracles import ORACLES
 from oracle.policies.rules import POLICIES, Plain, Policy, Signals, parse
@@ -101,7 +101,7 @@ def simulate(trace: Trace, policy: str | Policy, cost: CostModel | None = None) 
     ``policy`` is its text (``dynamic:threshold=0.4``, ``oracle:detect``) or a Policy.  Raises ValueError for a policy
     that is not known, or whose thresholds would need more overrun than the trace recorded.
     """
-    cost = CostModel(draft=0.1) if cost is None else cost
+    cost = CostModel(draft=DEFAULT_DRAFT) if cost is None else cost
     if isinstance(policy, str) and policy.strip() in ORACLES:
         length = ORACLES[policy.strip()](trace, cost)
         return _result(trace, policy.strip(), cost, *_walk_fixed(trace, length))

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.measured.speedups import PLAIN
-from oracle.records.runs import Call, Runs
+from oracle.records.runs import PLAIN, Call, Runs
 from oracle.records.trace import Trace, iter_records
 
 _SAME = ("weights_sample_sha256", "dtype")  # of target and draft

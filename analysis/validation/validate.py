@@ -10,13 +10,14 @@ import numpy as np
 from analysis.cost import CostModel
 from analysis.intervals import Estimate, ratio
 from analysis.measured.disturbances import disturbed
-from analysis.measured.speedups import PLAIN, by_repeat, paired, speedup
+from analysis.measured.divergences import Divergence, divergences
+from analysis.measured.speedups import by_repeat, paired, speedup
 from analysis.replay.simulate import NotRecorded, SimulationResult, simulate
-from analysis.validation.differences import Difference, Divergence, divergences, first_difference, same_rows
+from analysis.validation.differences import Difference, first_difference, same_rows
 from analysis.validation.error_parts import split
 from analysis.validation.matching import check_same_models, complete, match
 from oracle.policies.rules import Constant, Dynamic, Plain, Policy, Roc, parse
-from oracle.records.runs import Runs
+from oracle.records.runs import PLAIN, Runs
 from oracle.records.trace import Trace
 
 

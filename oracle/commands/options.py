@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from oracle.records.runs import Runs
     from oracle.records.trace import Trace
 
-DEFAULT_DRAFT_COST = 0.1
-
 PairName = Annotated[
     str | None, typer.Option("--pair", help="A named pair: demo, pythia, opt, codegen, llama, starcoder, vicuna.")
 ]
@@ -176,7 +174,7 @@ def decoder(trace: Trace, tokenizer: str | None) -> Callable[[list[int]], list[s
 
 def load_cost(draft_cost: float | None, file: Path | None) -> CostModel:
     """The cost model that the options name; without any, a draft step of a tenth of a target step, and a note."""
-    from analysis.cost import CostModel
+    from analysis.cost import DEFAULT_DRAFT, CostModel
 
     if draft_cost is not None and file is not None:
         raise ValueError("--draft-cost and --cost exclude each other: give one of them")
@@ -184,6 +182,6 @@ def load_cost(draft_cost: float | None, file: Path | None) -> CostModel:
         return CostModel.load(file)
     if draft_cost is None:
         note(
-            f"Assuming a draft step of {DEFAULT_DRAFT_COST} target steps (--draft-cost, or --cost from `oracle calibrate`)."
+            f"Assuming a draft step of {DEFAULT_DRAFT} target steps (--draft-cost, or --cost from `oracle calibrate`)."
         )
-    return CostModel(draft=DEFAULT_DRAFT_COST if draft_cost is None else draft_cost)
+    return CostModel(draft=DEFAULT_DRAFT if draft_cost is None else draft_cost)

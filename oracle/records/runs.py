@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FOLDER = Kind(key="runs_schema", version=1, name="folder of measured runs", command="oracle measure")
+PLAIN = "none"  # the policy that decodes without a draft: what the others are compared with
 ITERATION_COLUMNS: dict[str, type] = {
     "position": np.int64,  # tokens of the text before the iteration
     "drafted": np.int64,
