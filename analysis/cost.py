@@ -129,4 +129,4 @@ def iid_tokens_per_iteration(acceptance: float, tokens: int) -> float:
 
 def iid_speedup(acceptance: float, tokens: int, cost: CostModel) -> float:
     """Speedup of a constant lookahead under independent acceptance (their theorem 3.8, with this cost model)."""
-    return float(iid_tokens_per_iteration(acceptance, tokens) * cost.step() / cost.round(np.int64(tokens)))
+    return float(iid_tokens_per_iteration(acceptance, tokens) * cost.step() / cost.round(np.array(tokens)))

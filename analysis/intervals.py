@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from scipy import sparse
-
-    Sums = np.ndarray | sparse.csr_matrix
+Sums = Any  # float [P, K], one row a prompt: a NumPy array, or a sparse matrix of SciPy's, which it does not type
 
 RESAMPLES = 1000
 LEVEL = 0.95

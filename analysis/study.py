@@ -95,16 +95,16 @@ def findings(trace: Trace, cost: CostModel = ASSUMED) -> Findings:
     geometric_p = goodness_of_fit(counts, geometric).p if geometric.status != "no data" else float("nan")
     lengths = [f"constant:tokens={tokens}" for tokens in LENGTHS]
     # None of these carries anything from one prompt to the next, so that parts may be replayed one by one.
-    seconds = {policy: [] for policy in (*lengths, OPTIMAL)}
-    plain = []
-    for part in parts(trace):
-        for policy, found in seconds.items():
-            result = simulate(part, policy, cost)
-            found.append(result.prompt_seconds)
-        plain.append(result.plain_seconds)
-    by_policy = {policy: np.concatenate(found) for policy, found in seconds.items()}
-    gap = oracle_gap({each: by_policy[each] for each in lengths}, by_policy[OPTIMAL], np.concatenate(plain))
+    seconds = np.concatenate([_seconds(part, [*lengths, OPTIMAL], cost) for part in parts(trace)], axis=1)
+    plain, *constants, optimal = seconds
+    gap = oracle_gap(dict(zip(lengths, constants, strict=True)), optimal, plain)
     return Findings(description, signals, verdict(description, geometric_p, gap, signals))
+
+
+def _seconds(trace: Trace, policies: Sequence[str], cost: CostModel) -> np.ndarray:
+    """Seconds of each prompt without a draft and under each of the policies, float [1 + policies, P]."""
+    plain = np.bincount(trace.prompt_of, weights=cost.step(trace.context), minlength=trace.prompts)
+    return np.stack([plain, *(simulate(trace, policy, cost).prompt_seconds for policy in policies)])
 
 
 def _counts(sample: Sample) -> Counts:

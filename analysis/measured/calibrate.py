@@ -63,12 +63,12 @@ def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None
     kept = [[call for call in some if call.key not in out] for some, out in zip(calls, gone, strict=True)]
     rows = _mean_rows([Runs(one.meta, tuple(some)) for one, some in zip(several, kept, strict=True)])
     generator = _one_generator(rows, chosen)
-    later = rows[rows.iteration > 0]  # the first iteration of a call reads the prompt
-    rounds, steps = later[later.policy != PLAIN], later[later.policy == PLAIN]
+    later = rows.loc[rows.iteration > 0]  # the first iteration of a call reads the prompt
+    rounds, steps = later.loc[later.policy != PLAIN], later.loc[later.policy == PLAIN]
     if len(steps) < _FEW or rounds[rounds.drafted > 0].drafted.nunique() < 2:
         raise ValueError("too little was measured to fit a cost model; use more prompts or longer texts")
     plain, plain_context = _fit_plain(steps)
-    draft = _fit_draft(rounds[rounds.drafted > 0])
+    draft = _fit_draft(rounds.loc[rounds.drafted > 0])
     verify, verify_context = _fit_verify(rounds, steps)
     cost = CostModel(
         **draft,
@@ -144,7 +144,7 @@ def _mean_rows(several: Sequence[Runs]) -> pd.DataFrame:
     """One row an iteration, means of its seconds over the repeats that went the same way."""
     table = pd.concat([runs.iterations().assign(run=number) for number, runs in enumerate(several)])
     same = ["run", "policy", "generator", "prompt", "iteration", "position", "drafted", "accepted", "context"]
-    return table.groupby(same, as_index=False)[_SECONDS].mean()
+    return pd.DataFrame(table.groupby(same, as_index=False)[_SECONDS].mean())
 
 
 def _fit_plain(steps: pd.DataFrame) -> tuple[float, float]:
@@ -203,7 +203,7 @@ def least_squares(design: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     scale = np.abs(design).max(axis=0)
     scale[scale == 0] = 1
     scaled = design / scale
-    weight = np.ones(len(seconds))
+    weight, solution = np.ones(len(seconds)), np.zeros(design.shape[1])
     for _ in range(50):
         root = np.sqrt(weight)
         solution, _ = nnls(scaled * root[:, None], seconds * root)

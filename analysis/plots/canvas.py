@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 import matplotlib
 import seaborn
@@ -18,6 +18,7 @@ from analysis.plots.letters import printable
 from analysis.plots.palette import INK, PAPER
 from oracle.records.folder import write_whole
 
+Where = Literal["best", "upper right", "lower right", "upper center"]
 FORMATS = (".png", ".svg", ".pdf")
 PNG_DPI = 200
 SIZE = (6.0, 3.8)  # inches, one panel
@@ -49,7 +50,8 @@ def theme() -> Iterator[None]:
         "xtick.color": INK,
         "ytick.color": INK,
     }
-    with matplotlib.rc_context({**seaborn.axes_style("ticks"), **quiet}):
+    look: dict[Any, Any] = {**seaborn.axes_style("ticks"), **quiet}  # seaborn does not type its names
+    with matplotlib.rc_context(look):
         yield
 
 
@@ -106,14 +108,18 @@ def name_rows(ax: Axes, names: Sequence[str]) -> None:
     ax.set_yticks(range(len(names)), [printable(name) for name in names], parse_math=False)
 
 
-def legend(ax: Axes, where: str = "best", *, below: float | None = None, title: str | None = None) -> None:
+def legend(ax: Axes, where: Where = "best", *, below: float | None = None, title: str | None = None) -> None:
     """A plain legend, if there is anything to name; ``below`` the axes by that share of their height."""
     if not ax.get_legend_handles_labels()[1]:
         return
-    frame = {"frameon": True, "framealpha": 0.9, "edgecolor": "none", "handlelength": 2.2}
-    look = frame if below is None else {"frameon": False, "bbox_to_anchor": (0.5, -below)}
-    drawn = ax.legend(loc=where, fontsize=8, title=title, title_fontsize=8, **look)
-    for text in drawn.get_texts():
+    if below is None:
+        drawn = ax.legend(loc=where, fontsize=8, frameon=True, framealpha=0.9, edgecolor="none", handlelength=2.2)
+    else:
+        drawn = ax.legend(loc=where, fontsize=8, frameon=False, bbox_to_anchor=(0.5, -below))
+    if title is not None:
+        drawn.set_title(printable(title))
+        drawn.get_title().set_fontsize(8)
+    for text in (drawn.get_title(), *drawn.get_texts()):
         text.set_text(printable(text.get_text()))
         text.set_parse_math(False)
 

@@ -131,7 +131,8 @@ def _glyphs(cells: Sequence[Cell]) -> Path:
 @functools.lru_cache(maxsize=4096)
 def _glyph(character: str) -> Path:
     """Outline of a character of the monospaced font, at the size of `_advance`."""
-    return Path(*text_to_path.get_text_path(_FONT, character, ismath=False))
+    vertices, codes = text_to_path.get_text_path(_FONT, character, ismath=False)
+    return Path(vertices, codes)
 
 
 @functools.lru_cache(maxsize=1)

@@ -91,7 +91,7 @@ def _facts(study: Study) -> dict[str, str]:
         "Skipped prompts": f"{len(meta.get('skipped') or ()):,}",
         "Tokens of the target": f"{trace.tokens:,}",
         "Texts that the target ended": f"{ended:,} of {trace.prompts:,}; the others met the length limit",
-        "Texts that end in a loop": f"{len(study.description.loops):,}",
+        "Texts that repeat themselves to the end": f"{len(study.description.loops):,}",
         "Decoding": ", ".join(str(part) for part in _decoding(meta) if part),
         "Limits": f"{int(trace.max_new_tokens.max()):,} new tokens; {trace.max_overrun:,} tokens of overrun recorded",
         "Number format, device": ", ".join(str(meta[key]) for key in ("dtype", "device") if meta.get(key)),
@@ -155,13 +155,16 @@ def _skipped(study: Study) -> Markup | None:
 
 
 def statistics(studies: Sequence[Study]) -> Markup:
-    """Oracle SL in numbers, one column a trace and one more without its looping texts."""
+    """Oracle SL in numbers, one column a trace and one more without its repeating texts."""
     columns = []
     for study in studies:
         columns.append((study.name, study.description.everything))
         if study.description.without_loops is not None:
             columns.append(
-                (f"{study.name}, without {len(study.description.loops)} looping texts", study.description.without_loops)
+                (
+                    f"{study.name}, without {len(study.description.loops)} repeating texts",
+                    study.description.without_loops,
+                )
             )
     share = lambda value: percent(value)  # noqa: E731
     lines = {

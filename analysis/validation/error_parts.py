@@ -63,7 +63,8 @@ def _terms(totals: np.ndarray, repeats: int) -> np.ndarray:
         clocked / mixed[-1],
         measured,
     ]
-    parts = -np.diff(np.stack(stages, axis=-1), axis=-1) / measured[..., None]
+    changes = np.diff(np.stack(stages, axis=-1), axis=-1)
+    parts = -np.asarray(changes, dtype=float) / measured[..., None]
     return np.concatenate([(stages[0] / measured - 1)[..., None], parts], axis=-1)
 
 

@@ -179,8 +179,10 @@ def _row(
         for number, (group, base) in enumerate(zip(calls, plain, strict=True))
         if len(base[0].tokens) > 1 or np.array_equal(base[0].tokens, group[0].tokens)
     ]
-    seconds = [each[timed] for each in _simulated(matched, result, cost)]
-    whole = result.plain_seconds + result.prefill_seconds[:, 1], result.prompt_seconds + result.prefill_seconds[:, 0]
+    without, with_draft = _simulated(matched, result, cost)
+    seconds = without[timed], with_draft[timed]
+    read_both, read = result.prefill_seconds.T
+    whole = (result.plain_seconds + read)[timed], (result.prompt_seconds + read_both)[timed]
     clocked = paired(runs, policy, decoding=True, prompts=timed)
     error, parts = split(seconds, clocked, [calls[at] for at in timed], [plain[at] for at in timed], cost, out)
     measured = speedup(clocked)
@@ -195,10 +197,10 @@ def _row(
         difference=first_difference(matched, replayed, flat, dtype),
         different_texts=len({prompt for prompt, call in flat if not np.array_equal(call.tokens, texts[prompt])}),
         divergences=tuple(divergences((call for _, call in flat), dtype)),
-        simulated=ratio(*seconds),
+        simulated=ratio(seconds[0], seconds[1]),
         measured=measured,
         spread=_spread(by_repeat(clocked)) / measured.value,
-        simulated_total=ratio(*(each[timed] for each in whole)),
+        simulated_total=ratio(whole[0], whole[1]),
         measured_total=speedup(paired(runs, policy, decoding=False, prompts=timed)),
         error=error,
         parts=parts,

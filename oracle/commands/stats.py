@@ -42,7 +42,7 @@ def stats(
 
 def _show_statistics(name: str, found) -> None:
     whole, some = found.description.everything, found.description.without_loops
-    columns = ["", "all texts [95 %]"] + (["without loops"] if some else [])
+    columns = ["", "all texts [95 %]"] + (["without repeats"] if some else [])
     rows = []
     for label, pick in _STATISTICS:
         rows.append([label, _interval(pick(whole)), *([_interval(pick(some))] if some else [])])

@@ -447,7 +447,11 @@ def test_verdict_ends_with_advice(gain, icc, area, advice):
 
 def test_verdict_warns_of_tails_cuts_and_loops():
     text = str(verdict(made_up(longest=0.3, cut=0.2, loops=("a", "b")), 0.5))
-    assert "longest 1% of iterations bring 30%" in text and "hold 20%" in text and "2 of 4 texts end in a loop" in text
+    assert (
+        "longest 1% of iterations bring 30%" in text
+        and "hold 20%" in text
+        and "2 of 4 texts repeat themselves to the end" in text
+    )
     assert "loop" not in str(verdict(made_up(), 0.5)) and "longest" not in str(verdict(made_up(), 0.5))
 
 
