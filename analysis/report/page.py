@@ -10,19 +10,16 @@ from pathlib import Path
 
 from analysis.replay.simulate import USUAL
 from analysis.report import figures
+from analysis.report.collected import collected
+from analysis.report.distributions import fits
+from analysis.report.glance import glance
+from analysis.report.glossary import glossary
+from analysis.report.lookahead import statistics
 from analysis.report.markup import Markup, join, page, section
 from analysis.report.policies import policies_section, settings
-from analysis.report.sections import (
-    collected,
-    fits,
-    glance,
-    glossary,
-    pair_name,
-    per_trace,
-    published,
-    signals,
-    statistics,
-)
+from analysis.report.published import published
+from analysis.report.signals import signals
+from analysis.report.traces import pair_name, per_trace
 from analysis.report.viewer import prompt_data, viewer
 from analysis.study import Source, Study, study, unique_names
 from oracle.records.folder import write_whole

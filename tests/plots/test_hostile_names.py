@@ -37,7 +37,7 @@ def named(name):
 def drawings(name):
     data = named(name)
     for kind in [*plots.PANELS, "variance"]:
-        yield kind, plots.panel({name: data, f"{name} 2": data}, kind)
+        yield kind, plots.panel({name: data}, kind)
     yield "heatmap", plots.plot_heatmap(data, [name[:9]] * 8).figure
     result = simulate(data, "constant:tokens=2")
     yield "results", plots.plot_iterations(data, results=[result]).figure
@@ -47,13 +47,14 @@ def drawings(name):
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_every_figure_is_written_without_a_word(tmp_path, name):
+def test_every_figure_is_written_without_a_word(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("analysis.plots.panels.closest_fits", lambda *args, **options: [])  # slow, and not of names
+    monkeypatch.setattr("analysis.plots.canvas.PNG_DPI", 40)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for kind, figure in drawings(name):
-            assert save(figure, tmp_path / f"{kind}.png").stat().st_size > 1000
+            assert save(figure, tmp_path / f"{kind}.png").stat().st_size > 500
             ElementTree.parse(save(figure, tmp_path / f"{kind}.svg"))
-            figure.draw_without_rendering()
             for text in figure.findobj(matplotlib.text.Text):
                 assert not (text.get_parse_math() and "$" in text.get_text()), (kind, text.get_text())
                 assert all(len(line) < 4 * LONGEST_NAME for line in text.get_text().split("\n")), kind
@@ -79,8 +80,8 @@ class Balanced(HTMLParser):
         assert self.open.pop() == name
 
 
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_the_report_is_written(tmp_path, name):
+def test_the_report_is_written(tmp_path):
+    name = "".join(NAMES.values())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         out = report([Source(named(name))], tmp_path / "a.html", policies=["constant:tokens=2"])

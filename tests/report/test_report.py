@@ -392,6 +392,7 @@ def test_a_loss_is_called_a_loss(tmp_path, undrawn):
 
 def test_markup_escapes_what_is_not_markup():
     assert tag("b", "<", Markup("<i>"), title='"&') == '<b title="&quot;&amp;">&lt;<i></b>'
+    assert escape("a\x00\x1b[1m\u202eb\n") == "a��[1m�b\n" and "\x07" not in tag("b", title="\x07")
     assert '<td class="number">&lt;1</td>' in table(["a", "b"], [["x", "<1"]], caption="c")
     assert json_block({"a": "</script>&\u2028"}) == '{"a":"\\u003c/script\\u003e\\u0026\\u2028"}'
     with pytest.raises(ValueError):
