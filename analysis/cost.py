@@ -16,6 +16,7 @@ from oracle.records.typed import Count, Object, Positive, Price, Text, check, re
 from oracle.records.whole import write_whole
 
 SCHEMA_VERSION = 1
+DEFAULT_DRAFT = 0.1  # price of a draft step, in target steps, where none was measured
 
 
 _Range = Annotated[list[Count], Field(min_length=2, max_length=2), says("a list of two whole numbers, low and high")]

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+Sums = Any  # float [P, K], one row a prompt: a NumPy array, or a sparse matrix of SciPy's, which it does not type
+
 RESAMPLES = 1000
 LEVEL = 0.95
+NORMAL_975 = 1.959963984540054  # how many standard errors a normal 95 % interval reaches to either side
 MAX_UNITS = 1024  # more prompts than this are dealt at random into so many groups, and groups are drawn: same variance
 _BLOCK = 4_000_000  # cells that a block of resamples may hold
 
@@ -25,6 +29,10 @@ class Estimate:
     value: float
     low: float
     high: float
+
+    def map(self, change: Callable[[float], float]) -> Estimate:
+        """``change``, a rising function, of the number and of both ends."""
+        return Estimate(change(self.value), change(self.low), change(self.high))
 
     def __str__(self) -> str:
         if np.isnan(self.low):
@@ -44,7 +52,7 @@ def sum_by(group: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
     return np.stack([np.bincount(group, weights=column, minlength=size) for column in values.T], axis=1)
 
 
-def resampled(sums, resamples: int = RESAMPLES, seed: int = 0) -> Iterator[np.ndarray]:
+def resampled(sums: Sums, resamples: int = RESAMPLES, seed: int = 0) -> Iterator[np.ndarray]:
     """Blocks of resampled totals, [B, K] each, of ``sums`` [U, K] (dense or scipy.sparse); ``resamples`` rows."""
     size, columns = sums.shape
     rng = np.random.default_rng(seed)
@@ -56,14 +64,24 @@ def resampled(sums, resamples: int = RESAMPLES, seed: int = 0) -> Iterator[np.nd
         yield np.asarray((sums.T @ weights.T).T)
 
 
-def estimate(sums, formula: Callable[[np.ndarray], np.ndarray], resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
+def estimate(
+    sums: Sums, formula: Callable[[np.ndarray], np.ndarray], resamples: int = RESAMPLES, seed: int = 0
+) -> Estimate:
     """``formula`` of the totals of ``sums`` [P, K], one row a prompt, with its bootstrap interval.
 
     ``formula`` maps totals [..., K] to numbers [...].  Quantile interval; resamples for which the formula has no value
     (0 / 0) are left out.  A single prompt has no interval.
     """
-    low, high, value = bands(sums, lambda totals: formula(totals)[..., None], resamples, seed)
-    return Estimate(float(value[0]), float(low[0]), float(high[0]))
+    (found,) = estimates(sums, lambda totals: formula(totals)[..., None], resamples, seed)
+    return found
+
+
+def estimates(
+    sums: Sums, formula: Callable[[np.ndarray], np.ndarray], resamples: int = RESAMPLES, seed: int = 0
+) -> list[Estimate]:
+    """The J numbers of a ``formula`` from totals [..., K] to [..., J] with their intervals; see `estimate`."""
+    low, high, value = bands(sums, formula, resamples, seed)
+    return [Estimate(*map(float, row)) for row in zip(value, low, high, strict=True)]
 
 
 def ratio(above: np.ndarray, below: np.ndarray, resamples: int = 2 * RESAMPLES, seed: int = 0) -> Estimate:
@@ -72,7 +90,7 @@ def ratio(above: np.ndarray, below: np.ndarray, resamples: int = 2 * RESAMPLES, 
 
 
 def bands(
-    sums, formula: Callable[[np.ndarray], np.ndarray], resamples: int = RESAMPLES, seed: int = 0
+    sums: Sums, formula: Callable[[np.ndarray], np.ndarray], resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Low, high and value, float [J] each, of a ``formula`` from totals [..., K] to [..., J]; see `estimate`."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -96,7 +114,7 @@ def quantile_interval(draws: np.ndarray, level: float = LEVEL) -> tuple[np.ndarr
     return edges[0], edges[1]
 
 
-def _grouped(sums):
+def _grouped(sums: Sums) -> Sums:
     from scipy import sparse
 
     prompts = sums.shape[0]
@@ -113,7 +131,7 @@ def wilson(
 
     Source: Wilson (1927); division by the design effect after Kish, Survey Sampling (1965), section 8.2.
     """
-    z2 = 1.959963984540054**2
+    z2 = NORMAL_975**2
     with np.errstate(divide="ignore", invalid="ignore"):
         n = trials / np.maximum(design, 1.0)
         p = successes / trials

@@ -1,4 +1,4 @@
-"""What the report computes of each trace before anything is written."""
+"""All that is computed of a trace before anything is said of it: `findings` for its verdict, `study` for its page."""
 
 from __future__ import annotations
 
@@ -8,25 +8,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.cost import CostModel
+from analysis.cost import DEFAULT_DRAFT, CostModel
 from analysis.describe.signals import SignalQuality, signal_quality
-from analysis.describe.statistics import Description, describe
-from analysis.fit.distributions import Counts, Fit, GoodnessOfFit, best, fit_all, goodness_of_fit
+from analysis.describe.statistics import Description, Sample, describe
+from analysis.fit.distributions import Counts, Fit, GoodnessOfFit, best, fit, fit_all, goodness_of_fit
 from analysis.intervals import ratio
 from analysis.measured.speedups import Measured, summary
 from analysis.replay.drafts import NotRecorded
+from analysis.replay.oracles import OPTIMAL
 from analysis.replay.result import SimulationResult
 from analysis.replay.simulate import simulate, simulate_all
-from analysis.replay.sweep import Sweep, sweep
+from analysis.replay.sweep import LENGTHS, Sweep, sweep
 from analysis.verdict import Gap, Verdict, verdict
 from oracle.policies import Policy
 from oracle.policies.names import name_of, recorded
+from oracle.records.selection import parts
 from oracle.records.trace import Trace
 
 if TYPE_CHECKING:
     from oracle.records.runs import Runs
 
-ASSUMED = CostModel(draft=0.1)
+ASSUMED = CostModel(draft=DEFAULT_DRAFT)
+IID = "geometric"
 Decode = Callable[[list[int]], list[str]]  # token ids -> one string for each of them
 
 
@@ -45,6 +48,15 @@ class Source:
     cost: CostModel | None = None
     runs: Runs | None = None
     decode: Decode | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the numbers say of a trace, and the numbers."""
+
+    description: Description
+    signals: tuple[SignalQuality, ...]
+    verdict: Verdict
 
 
 @dataclass(frozen=True)
@@ -75,22 +87,50 @@ class Study:
         return (self.cost.draft + self.cost.draft_context * context) / float(self.cost.step(context))
 
 
+def findings(trace: Trace, cost: CostModel = ASSUMED) -> Findings:
+    """Describe ``trace``, judge its signals, and come to a verdict; what only a page shows is left out.
+
+    Everything is taken in parts of the trace, so that little more memory is needed than for the trace itself.
+    """
+    description, signals = describe(trace), tuple(signal_quality(trace))
+    counts = _counts(Sample.of(trace))
+    geometric = fit(counts, IID)
+    geometric_p = goodness_of_fit(counts, geometric).p if geometric.status != "no data" else float("nan")
+    lengths = [f"constant:tokens={tokens}" for tokens in LENGTHS]
+    # None of these carries anything from one prompt to the next, so that parts may be replayed one by one.
+    seconds = np.concatenate([_seconds(part, [*lengths, OPTIMAL], cost) for part in parts(trace)], axis=1)
+    plain, *constants, optimal = seconds
+    gap = oracle_gap(dict(zip(lengths, constants, strict=True)), optimal, plain)
+    return Findings(description, signals, verdict(description, geometric_p, gap, signals))
+
+
+def _seconds(trace: Trace, policies: Sequence[str], cost: CostModel) -> np.ndarray:
+    """Seconds of each prompt without a draft and under each of the policies, float [1 + policies, P]."""
+    found = [each for each in simulate_all(trace, policies, cost) if not isinstance(each, NotRecorded)]
+    return np.stack([found[0].plain_seconds, *(each.prompt_seconds for each in found)])
+
+
+def _counts(sample: Sample) -> Counts:
+    return Counts.from_samples(sample.accepted, sample.censored)
+
+
 def study(source: Source, name: str, policies: Sequence[str | Policy | Callable]) -> Study:
     """Simulate ``policies``, sweep the library's, describe, fit, and come to a verdict."""
     trace, cost = source.trace, source.cost or ASSUMED
     given = {name_of(policy): policy for policy in policies}
     listed, measured = with_measured(list(given), source.runs)
     results, left_out = replay_all(trace, {policy: given.get(policy, _from_record(policy)) for policy in listed}, cost)
-    outcomes = trace.outcomes
-    counts = Counts.from_samples(outcomes.accepted[outcomes.starts], outcomes.censored[outcomes.starts])
+    counts = _counts(Sample.of(trace))
     fits = tuple(fit_all(counts))
     # Each test refits its family hundreds of times: the i.i.d. model and the winner are the ones that matter here.
-    tested = [each for each in fits if each.family == "geometric" or each is best(fits)]
+    tested = [each for each in fits if each.family == IID or each is best(fits)]
     goodness = {each.family: goodness_of_fit(counts, each) for each in tested}
     description, signals, swept = describe(trace), tuple(signal_quality(trace)), sweep(trace, cost)
-    optimal = next((result for result in results if result.policy == "oracle:optimal"), None)
-    gap = oracle_gap(swept, optimal or simulate(trace, "oracle:optimal", cost))
-    geometric_p = goodness["geometric"].p if fits else float("nan")
+    optimal = next((result for result in results if result.policy == OPTIMAL), None)
+    constants = {each.policy: each.prompt_seconds for each in swept.constants()}
+    optimal = optimal or simulate(trace, OPTIMAL, cost)
+    gap = oracle_gap(constants, optimal.prompt_seconds, optimal.plain_seconds)
+    geometric_p = goodness[IID].p if fits else float("nan")
     return Study(
         name=name,
         source=source,
@@ -152,17 +192,20 @@ def replay_all(
     return tuple(results), left_out
 
 
-def oracle_gap(swept: Sweep, oracle: SimulationResult) -> Gap:
-    """What ``oracle`` gains over the best constant length for all, and what the best one of each prompt would gain."""
-    constant = swept.best_constant()
-    per_prompt = np.min([result.prompt_seconds for result in swept.constants()], axis=0)
+def oracle_gap(constants: Mapping[str, np.ndarray], oracle: np.ndarray, plain: np.ndarray) -> Gap:
+    """What the optimal oracle gains over the best constant length for all, and what the best of each prompt would gain.
+
+    Seconds of each prompt, float [P]: by constant policy, of the oracle, and of decoding without a draft.
+    """
+    fastest = min(constants, key=lambda policy: constants[policy].sum())
+    best_of_each = np.min(list(constants.values()), axis=0)
     return Gap(
-        constant=constant.policy,
-        constant_speedup=ratio(constant.plain_seconds, constant.prompt_seconds),
-        oracle=oracle.policy,
-        oracle_speedup=ratio(oracle.plain_seconds, oracle.prompt_seconds),
-        gain=ratio(constant.prompt_seconds, oracle.prompt_seconds),
-        per_prompt=ratio(constant.prompt_seconds, per_prompt),
+        constant=fastest,
+        constant_speedup=ratio(plain, constants[fastest]),
+        oracle=OPTIMAL,
+        oracle_speedup=ratio(plain, oracle),
+        gain=ratio(constants[fastest], oracle),
+        per_prompt=ratio(constants[fastest], best_of_each),
     )
 
 

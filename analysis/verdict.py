@@ -107,7 +107,7 @@ def _caveats(description: Description) -> list[str]:
             "longer texts would tell more."
         )
     if description.loops:
-        count = f"{len(description.loops)} of {found.accepted.prompts} texts end in a loop"
+        count = f"{len(description.loops)} of {found.accepted.prompts} texts repeat themselves to the end"
         rest = "nothing is left without them" if without is None else (
             f"without them the mean accepted length is {without.accepted.mean} instead of {found.accepted.mean}, "
             f"the SD {without.accepted.sd} instead of {found.accepted.sd}"

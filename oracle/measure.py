@@ -20,7 +20,7 @@ from oracle.models.identity import describe
 from oracle.models.pair import Pair
 from oracle.progress import bar
 from oracle.prompts.encode import Encoded, digest, encode
-from oracle.records.runs import FOLDER, Call, Runs, latest, read_calls, to_table
+from oracle.records.runs import FOLDER, PLAIN, Call, Runs, latest, read_calls, to_table
 from oracle.records.writing import writing
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from oracle.prompts.sets import PromptSet
     from oracle.timing import Clock
 
-PLAIN = "none"
 # See `_binding`.
 _BINDING = ("target", "draft", "prompts", "prompts_sha256", "policies", "repeats", "max_new_tokens", "chat")
 

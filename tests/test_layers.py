@@ -206,3 +206,19 @@ def test_every_call_that_loads_says_that_no_code_is_trusted(folder):
                 assert said == [False], f"{file}:{node.lineno}"
             elif name == "load_dataset":
                 assert said == [], f"{file}:{node.lineno}"
+
+
+def test_every_module_of_analysis_can_be_the_first_to_be_imported():
+    names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in (ROOT / "analysis").rglob("*.py")]
+    code = f"""
+import importlib, sys
+for name in {sorted(name.removesuffix(".__init__") for name in names)!r}:
+    for loaded in [each for each in sys.modules if each.split(".")[0] in ("analysis", "oracle")]:
+        del sys.modules[loaded]
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        sys.exit(f"{{name}}: {{error}}")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr

@@ -10,15 +10,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
-from scipy import stats
 
-from analysis.intervals import RESAMPLES, Estimate, estimate, share_bands, sum_by, units
+from analysis.intervals import NORMAL_975, RESAMPLES, Estimate, estimate, share_bands, sum_by, units
+from oracle.records.selection import parts
 from oracle.records.trace import SIGNALS, Trace
 
 EVERY = "every position"
+NO_AREA = Estimate(np.nan, np.nan, np.nan)
+_BLOCK = 1_000_000  # distinct scores that are shared out to prompts at a time: bounds the memory
 BINS = 15  # equal stretches of [0, 1] for the calibration error (Guo et al. 2017)
+
+
+class Iterations(Protocol):
+    """What is read of a simulation's result: int arrays, one row an iteration."""
+
+    @property
+    def prompt(self) -> np.ndarray: ...
+    @property
+    def position(self) -> np.ndarray: ...
+    @property
+    def drafted(self) -> np.ndarray: ...
+    @property
+    def accepted(self) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
@@ -64,14 +80,14 @@ def recorded(trace: Trace) -> list[str]:
 
 
 def accepted_first(trace: Trace) -> np.ndarray:
-    """Whether the first token drafted from each position is the target's, bool [N]."""
-    return trace.outcomes.run > 0
+    """Whether the first token drafted from each position is the target's, bool [N]; taken in parts, to save memory."""
+    return np.concatenate([part.outcomes.run > 0 for part in parts(trace)])
 
 
-def reached(trace: Trace, result) -> np.ndarray:
+def reached(trace: Trace, result: Iterations) -> np.ndarray:
     """Positions where the drafter of a simulated policy stood on the target's own text, bool [N].
 
-    ``result`` has int arrays prompt, position, drafted and accepted, one row an iteration.  The drafter sees the tokens
+    The drafter sees the tokens
     that were accepted and the first refused one; what it drafts after that continues a text of its own.
     """
     start = trace.offsets[result.prompt] + result.position
@@ -97,7 +113,12 @@ def signal_quality(
     """
     keep = _kept(trace, at)
     names = recorded(trace) if names is None else names
-    return [_quality(trace, signal, keep, positions, resamples, seed) for signal in names]
+    outcome = accepted_first(trace)[keep]
+    prompt = np.repeat(np.arange(trace.prompts), np.diff(trace.offsets))[keep]
+    number = np.cumsum(np.diff(prompt, prepend=prompt[0]) > 0)  # prompts without a position kept are left out
+    return [
+        _quality(signal, positions, score(trace, signal)[keep], outcome, number, resamples, seed) for signal in names
+    ]
 
 
 def reliability(
@@ -144,41 +165,95 @@ def auc(values: np.ndarray, outcome: np.ndarray, prompt: np.ndarray) -> Estimate
     Rank statistic of Mann and Whitney, ties counted half.  Interval: normal, with the variance of the placement values
     summed by prompt (Obuchowski 1997), since resampling would sort the whole trace again a thousand times.
     """
-    return _area(values, stats.rankdata(values), outcome, prompt)
+    return _area(_ranked(values, outcome), outcome, prompt)
 
 
-def _area(values: np.ndarray, ranks: np.ndarray, outcome: np.ndarray, prompt: np.ndarray) -> Estimate:
-    positive, negative = int(outcome.sum()), int((~outcome).sum())
+@dataclass(frozen=True)
+class _Ranked:
+    """Scores in rising order, gathered in groups of equal ones, G of them."""
+
+    order: np.ndarray  # int64 [n], which score is where in the order
+    first: np.ndarray  # int64 [G], place in the order at which a group begins
+    size: np.ndarray  # int64 [G]
+    hits: np.ndarray  # int64 [G], accepted ones among them
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the ranks, ties sharing their mean rank."""
+        n = len(self.order)
+        rank = self.first + (self.size - n) / 2  # from the middle of all ranks
+        return float(np.sqrt((rank**2 @ self.size) / n))
+
+
+def _ranked(values: np.ndarray, outcome: np.ndarray) -> _Ranked | None:
+    """None where a score is NaN, which has no rank."""
+    order = np.argsort(values)
+    ordered = values[order]
+    if np.isnan(ordered[-1]):  # they sort to the end
+        return None
+    first = np.concatenate([[0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1])
+    size = np.diff(first, append=len(ordered))
+    return _Ranked(order, first, size, np.add.reduceat(outcome[order], first, dtype=np.int64))
+
+
+def _area(ranked: _Ranked | None, outcome: np.ndarray, prompt: np.ndarray) -> Estimate:
+    """See `auc`.  A placement is the share of the other class that a score is on the right side of, ties counted half."""
+    if ranked is None:
+        return NO_AREA
+    positive = int(ranked.hits.sum())
+    negative = len(ranked.order) - positive
     if not positive or not negative:
-        return Estimate(np.nan, np.nan, np.nan)
-    placement = np.empty(len(values))  # share of the other class that each value is on the right side of
-    placement[outcome] = (ranks[outcome] - stats.rankdata(values[outcome])) / negative
-    placement[~outcome] = 1 - (ranks[~outcome] - stats.rankdata(values[~outcome])) / positive
-    area = float(placement[outcome].mean())
-    influence = (placement - area) / np.where(outcome, positive, negative)
-    by_prompt = np.bincount(prompt, weights=influence)
+        return NO_AREA
+    misses = ranked.size - ranked.hits
+    above = (np.cumsum(misses) - misses / 2) / negative  # placement of an accepted token in each group
+    below = 1 - (np.cumsum(ranked.hits) - ranked.hits / 2) / positive  # and of a refused one
+    area = float(above @ ranked.hits) / positive
+    by_prompt = _by_prompt(ranked, outcome, prompt, (above - area) / positive, (below - area) / negative)
     prompts = np.count_nonzero(np.bincount(prompt))
     if prompts < 2:
         return Estimate(area, np.nan, np.nan)
-    half = 1.959963984540054 * float(np.sqrt((by_prompt**2).sum() * prompts / (prompts - 1)))
+    half = NORMAL_975 * float(np.sqrt((by_prompt**2).sum() * prompts / (prompts - 1)))
     return Estimate(area, max(area - half, 0.0), min(area + half, 1.0))
 
 
-def _quality(trace: Trace, signal: str, keep: np.ndarray, positions: str, resamples: int, seed: int) -> SignalQuality:
-    values, outcome, prompt = score(trace, signal)[keep], accepted_first(trace)[keep], trace.prompt_of[keep]
-    ranks = stats.rankdata(values)
-    area = _area(values, ranks, outcome, prompt)
-    share = float(outcome.mean())
+def _by_prompt(
+    ranked: _Ranked, outcome: np.ndarray, prompt: np.ndarray, accepted: np.ndarray, refused: np.ndarray
+) -> np.ndarray:
+    """Sums by prompt of what each accepted and each refused token of a group brings, float [G] both."""
+    total = np.zeros(int(prompt.max()) + 1)
+    for start in range(0, len(ranked.size), _BLOCK):
+        groups = slice(start, start + _BLOCK)
+        size = ranked.size[groups]
+        at = ranked.order[ranked.first[start] : ranked.first[start] + size.sum()]
+        brought = np.where(outcome[at], np.repeat(accepted[groups], size), np.repeat(refused[groups], size))
+        total += np.bincount(prompt[at], weights=brought, minlength=len(total))
+    return total
+
+
+def _quality(
+    signal: str,
+    positions: str,
+    values: np.ndarray,
+    outcome: np.ndarray,
+    prompt: np.ndarray,
+    resamples: int,
+    seed: int,
+) -> SignalQuality:
+    """``values`` float [n], ``outcome`` bool [n], ``prompt`` int64 [n] without gaps."""
+    ranked = _ranked(values, outcome)
+    area, share = _area(ranked, outcome, prompt), float(outcome.mean())
     # Spearman against a two-valued variable follows from the area and the spread of the (tied) ranks.
-    spread = float(ranks.std())
     gap = (area.value - 0.5) * len(values)  # difference of the two classes' mean ranks
+    spread = ranked.spread if ranked is not None else 0.0
+    del ranked  # as large as everything else together
     spearman = gap * np.sqrt(share * (1 - share)) / spread if spread else float("nan")
-    column = _bin(values, BINS)
-    number = np.cumsum(np.diff(prompt, prepend=prompt[0]) > 0)  # prompts without a position kept are left out
-    prompts = int(number.max()) + 1
-    columns = np.stack([values - outcome, (values - outcome) ** 2, np.ones(len(values))], axis=1)
-    cells = sum_by(number * BINS + column, columns, prompts * BINS).reshape(prompts, BINS, 3)
-    distance, square, count = cells.transpose(2, 0, 1)
+    prompts = int(prompt[-1]) + 1
+    cell = prompt * BINS + _bin(values, BINS)
+    wrong = values - outcome
+    distance, square, count = (
+        np.bincount(cell, weights=weights, minlength=prompts * BINS).reshape(prompts, BINS)
+        for weights in (wrong, wrong**2, None)
+    )
     table = np.concatenate([distance, square.sum(axis=1)[:, None], count.sum(axis=1)[:, None]], axis=1)
     return SignalQuality(
         signal, positions, len(values), share, area, float(spearman),
@@ -191,12 +266,12 @@ def _bin(values: np.ndarray, bins: int) -> np.ndarray:
     return np.clip((values * bins).astype(np.int64), 0, bins - 1)
 
 
-def _kept(trace: Trace, at: np.ndarray | None) -> np.ndarray:
-    """Flat indices of the positions asked for, int64."""
+def _kept(trace: Trace, at: np.ndarray | None) -> np.ndarray | slice:
+    """Index of the positions asked for."""
     if at is None:
-        return np.arange(trace.tokens)
+        return slice(None)
     if at.shape != (trace.tokens,) or at.dtype != bool:
         raise ValueError(f"at must be bool of shape ({trace.tokens},), not {at.dtype} {at.shape}")
     if not at.any():
         raise ValueError("no position is left to judge the signals at; the policy never drafted anything")
-    return np.flatnonzero(at)
+    return at

@@ -14,15 +14,63 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from analysis.describe.repeats import looping
-from analysis.intervals import RESAMPLES, Estimate, bands, estimate, sum_by
-from oracle.records.selection import select_prompts
-from oracle.records.trace import Trace
+from analysis.describe.repeats import repeating
+from analysis.intervals import RESAMPLES, Estimate, estimate, estimates, sum_by
+from oracle.records.selection import parts
+from oracle.records.trace import Trace, oracle_positions
 
 CONVENTIONS = ("accepted", "detect")
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 TRIM = 0.1  # share of iterations left out at either end by the trimmed mean
 LONGEST = 0.01  # share of iterations called the longest
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What all statistics rest on: the oracle's iterations, I of them, and the P texts that they are from."""
+
+    prompt: np.ndarray  # int64 [I], ascending
+    accepted: np.ndarray  # int64 [I]
+    censored: np.ndarray  # bool [I]
+    lengths: np.ndarray  # int64 [P], tokens
+    over_positions: np.ndarray  # int64 [P], accepted tokens of the runs from every position of the text, summed
+
+    @staticmethod
+    def of(data: Trace | Sample) -> Sample:
+        """That of a trace, taken in parts, so that no more than its iterations is ever held."""
+        if isinstance(data, Sample):
+            return data
+        found = [_sample(part) for part in parts(data)]
+        columns = {
+            name: np.concatenate([getattr(one, name) for one in found])
+            for name in ("accepted", "censored", "lengths", "over_positions")
+        }
+        before = np.cumsum([0, *(len(one.lengths) for one in found)])
+        prompt = np.concatenate([one.prompt + first for one, first in zip(found, before, strict=False)])
+        return Sample(prompt=prompt, **columns)
+
+    @property
+    def prompts(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def iterations(self) -> int:
+        return len(self.prompt)
+
+    def of_prompts(self, keep: np.ndarray) -> Sample:
+        """The same without the prompts where ``keep`` (bool [P]) does not hold."""
+        rows = keep[self.prompt]
+        moved = np.cumsum(keep) - 1
+        kept = moved[self.prompt[rows]], self.accepted[rows], self.censored[rows]
+        return Sample(*kept, self.lengths[keep], self.over_positions[keep])
+
+
+def _sample(trace: Trace) -> Sample:
+    at = oracle_positions(trace)
+    everywhere = np.add.reduceat(trace.accepted_run, trace.offsets[:-1])
+    return Sample(
+        trace.prompt_of[at], trace.accepted_run[at], trace.censored[at], np.diff(trace.offsets), everywhere
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -93,47 +141,52 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Description:
-    """Statistics of a trace with and without the texts that end in a loop."""
+    """Statistics of a trace with and without the texts that repeat themselves to the end.
+
+    The fields are the names in JSON, where a loop is such a repetition.
+    """
 
     everything: Statistics
-    without_loops: Statistics | None  # None where no text loops, or all do
-    loops: tuple[str, ...]  # ids of the looping texts
+    without_loops: Statistics | None  # None where no text repeats itself, or all do
+    loops: tuple[str, ...]  # ids of the texts that do
 
 
 def describe(trace: Trace, resamples: int = RESAMPLES, seed: int = 0) -> Description:
     """All statistics of ``trace``, and the same ones without its degenerate texts (`analysis.describe.repeats`)."""
-    loops = looping(trace)
-    some = loops.any() and not loops.all()
+    repeats, sample = repeating(trace), Sample.of(trace)
+    some = repeats.any() and not repeats.all()
     return Description(
-        everything=statistics(trace, resamples, seed),
-        without_loops=statistics(select_prompts(trace, ~loops), resamples, seed) if some else None,
-        loops=tuple(name for name, loop in zip(trace.ids, loops.tolist(), strict=True) if loop),
+        everything=statistics(sample, resamples, seed),
+        without_loops=statistics(sample.of_prompts(~repeats), resamples, seed) if some else None,
+        loops=tuple(name for name, repeated in zip(trace.ids, repeats.tolist(), strict=True) if repeated),
     )
 
 
-def statistics(trace: Trace, resamples: int = RESAMPLES, seed: int = 0) -> Statistics:
-    """The statistics of all prompts of ``trace``."""
-    accepted = summarise(trace, "accepted", resamples, seed)
-    rate = acceptance_rate(trace, resamples, seed)
-    expected = iid_dispersion(np.diff(trace.offsets), rate.value)
+def statistics(data: Trace | Sample, resamples: int = RESAMPLES, seed: int = 0) -> Statistics:
+    """The statistics of all prompts of ``data``."""
+    sample = Sample.of(data)
+    accepted = summarise(sample, "accepted", resamples, seed)
+    rate = acceptance_rate(sample, resamples, seed)
+    expected = iid_dispersion(sample.lengths, rate.value)
     return Statistics(
         accepted=accepted,
         detect=_as_detect(accepted),
-        censoring=censoring(trace, resamples, seed),
+        censoring=censoring(sample, resamples, seed),
         acceptance_rate=rate,
-        longest_share=longest_share(trace, resamples, seed),
-        averages=averages(trace, resamples, seed),
-        heterogeneity=heterogeneity(trace, resamples, seed),
+        longest_share=longest_share(sample, resamples, seed),
+        averages=averages(sample, resamples, seed),
+        heterogeneity=heterogeneity(sample, resamples, seed),
         iid_dispersion=expected,
-        excess_dispersion=Estimate(*(float(end) / expected for end in dataclasses.astuple(accepted.dispersion))),
+        excess_dispersion=accepted.dispersion.map(lambda end: float(end) / expected),
     )
 
 
-def summarise(trace: Trace, convention: str = "accepted", resamples: int = RESAMPLES, seed: int = 0) -> Summary:
+def summarise(data: Trace | Sample, convention: str = "accepted", resamples: int = RESAMPLES, seed: int = 0) -> Summary:
     """Location and spread of the oracle SL.  Raises ValueError for an unknown convention."""
     if convention not in CONVENTIONS:
         raise ValueError(f"convention must be one of {', '.join(CONVENTIONS)}, not {convention!r}")
-    values, table = _count_table(trace)
+    sample = Sample.of(data)
+    values, table = _count_table(sample)
 
     def formula(counts: np.ndarray) -> np.ndarray:
         mean, variance = _moments(values, counts)
@@ -141,20 +194,26 @@ def summarise(trace: Trace, convention: str = "accepted", resamples: int = RESAM
         ratio = variance / (mean * (mean + 1))  # a geometric distribution on 0, 1, ... has variance mean (mean + 1)
         return np.stack([mean, np.sqrt(variance), middle, _trimmed(values, counts), ratio], axis=-1)
 
-    low, high, value = bands(table, formula, resamples, seed)
-    rows = [Estimate(*map(float, row)) for row in zip(value, low, high, strict=True)]
+    mean, sd, median, trimmed, dispersion = estimates(table, formula, resamples, seed)
     total = np.asarray(table.sum(axis=0)).reshape(1, -1)
-    quantiles = {f"{q:g}": float(_quantile(values, total, q)[0]) for q in QUANTILES}
-    summary = Summary("accepted", trace.prompts, int(total.sum()), *rows, quantiles, int(values[-1]))
+    summary = Summary(
+        convention="accepted",
+        prompts=sample.prompts,
+        iterations=sample.iterations,
+        mean=mean,
+        sd=sd,
+        median=median,
+        trimmed_mean=trimmed,
+        dispersion=dispersion,
+        quantiles={f"{q:g}": float(_quantile(values, total, q)[0]) for q in QUANTILES},
+        largest=int(values[-1]),
+    )
     return summary if convention == "accepted" else _as_detect(summary)
 
 
 def _as_detect(summary: Summary) -> Summary:
     """The same iterations with the pass that disagrees counted: locations move by one, spreads stay."""
-    moved = {
-        name: Estimate(*(end + 1 for end in dataclasses.astuple(getattr(summary, name))))
-        for name in ("mean", "median", "trimmed_mean")
-    }
+    moved = {name: getattr(summary, name).map(lambda end: end + 1) for name in ("mean", "median", "trimmed_mean")}
     quantiles = {name: value + 1 for name, value in summary.quantiles.items()}
     largest = summary.largest + 1
     return dataclasses.replace(summary, convention="detect", quantiles=quantiles, largest=largest, **moved)
@@ -179,9 +238,9 @@ def iid_dispersion(lengths: np.ndarray, rate: float) -> float:
     return float((moments[2] / moments[0] - mean**2) / (mean * (mean + 1)))
 
 
-def longest_share(trace: Trace, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
+def longest_share(data: Trace | Sample, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
     """Share of all accepted tokens that comes from the longest 1 % of oracle iterations (at least one iteration)."""
-    values, table = _count_table(trace)
+    values, table = _count_table(Sample.of(data))
 
     def formula(counts: np.ndarray) -> np.ndarray:
         total = counts.sum(axis=-1, keepdims=True)
@@ -191,57 +250,54 @@ def longest_share(trace: Trace, resamples: int = RESAMPLES, seed: int = 0) -> Es
     return estimate(table, formula, resamples, seed)
 
 
-def censoring(trace: Trace, resamples: int = RESAMPLES, seed: int = 0) -> Censoring:
+def censoring(data: Trace | Sample, resamples: int = RESAMPLES, seed: int = 0) -> Censoring:
     """Share of oracle iterations, and of accepted tokens, cut short by the end of the text."""
-    runs = trace.iterations()
-    accepted, cut = runs.accepted.to_numpy(float), runs.censored.to_numpy(float)
-    columns = np.stack([np.ones(len(runs)), cut, accepted, accepted * cut], axis=1)
-    sums = sum_by(runs.prompt.to_numpy(), columns, trace.prompts)
+    sample = Sample.of(data)
+    accepted, cut = sample.accepted.astype(float), sample.censored.astype(float)
+    columns = np.stack([np.ones(sample.iterations), cut, accepted, accepted * cut], axis=1)
+    sums = sum_by(sample.prompt, columns, sample.prompts)
     return Censoring(
         iterations=estimate(sums, lambda s: s[..., 1] / s[..., 0], resamples, seed),
         accepted=estimate(sums, lambda s: s[..., 3] / s[..., 2], resamples, seed),
     )
 
 
-def acceptance_rate(trace: Trace, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
+def acceptance_rate(data: Trace | Sample, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
     """Accepted tokens over accepted tokens plus rejections, runs that the end of the text cut short not rejected.
 
     The maximum-likelihood estimate under i.i.d. acceptance.  Accepted over *drafted* would be biased: it falls with the
     lookahead.
     """
-    runs = trace.iterations()
-    rejected = ~runs.censored.to_numpy()
-    columns = np.stack([runs.accepted.to_numpy(float), rejected.astype(float)], axis=1)
-    sums = sum_by(runs.prompt.to_numpy(), columns, trace.prompts)
+    sample = Sample.of(data)
+    columns = np.stack([sample.accepted, ~sample.censored], axis=1).astype(float)  # accepted tokens, rejections
+    sums = sum_by(sample.prompt, columns, sample.prompts)
     return estimate(sums, lambda s: s[..., 0] / (s[..., 0] + s[..., 1]), resamples, seed)
 
 
-def averages(trace: Trace, resamples: int = RESAMPLES, seed: int = 0) -> Averages:
+def averages(data: Trace | Sample, resamples: int = RESAMPLES, seed: int = 0) -> Averages:
     """Mean accepted tokens over the oracle's iterations, and over runs started at every position."""
-    runs = trace.iterations()
-    columns = np.stack([runs.accepted.to_numpy(float), np.ones(len(runs))], axis=1)
-    iterations = sum_by(runs.prompt.to_numpy(), columns, trace.prompts)
-    lengths = np.add.reduceat(trace.accepted_run, trace.offsets[:-1])
-    positions = np.stack([lengths, np.diff(trace.offsets)], axis=1).astype(float)
+    sample = Sample.of(data)
+    columns = np.stack([sample.accepted.astype(float), np.ones(sample.iterations)], axis=1)
+    iterations = sum_by(sample.prompt, columns, sample.prompts)
+    positions = np.stack([sample.over_positions, sample.lengths], axis=1).astype(float)
     ratio = lambda s: s[..., 0] / s[..., 1]  # noqa: E731
     return Averages(estimate(iterations, ratio, resamples, seed), estimate(positions, ratio, resamples, seed))
 
 
-def heterogeneity(trace: Trace, resamples: int = RESAMPLES, seed: int = 0) -> Heterogeneity:
+def heterogeneity(data: Trace | Sample, resamples: int = RESAMPLES, seed: int = 0) -> Heterogeneity:
     """Correlation within prompts of the oracle SL: between-prompt share, design effect, lag 1."""
-    runs = trace.iterations()
-    prompt, x = runs.prompt.to_numpy(), runs.accepted.to_numpy(float)
+    sample = Sample.of(data)
+    prompt, x = sample.prompt, sample.accepted.astype(float)
     x = x - x.mean()  # keeps the sums of squares small; changes nothing
-    n = np.bincount(prompt, minlength=trace.prompts).astype(float)
-    total = np.bincount(prompt, weights=x, minlength=trace.prompts)
+    n = np.bincount(prompt, minlength=sample.prompts).astype(float)
+    total = np.bincount(prompt, weights=x, minlength=sample.prompts)
     centred = x - (total / n)[prompt]
     neighbours = prompt[1:] == prompt[:-1]
-    products = np.bincount(prompt[1:][neighbours], (centred[1:] * centred[:-1])[neighbours], trace.prompts)
-    within = np.bincount(prompt, weights=centred**2, minlength=trace.prompts)
+    products = np.bincount(prompt[1:][neighbours], (centred[1:] * centred[:-1])[neighbours], sample.prompts)
+    within = np.bincount(prompt, weights=centred**2, minlength=sample.prompts)
     sums = np.stack([np.ones_like(n), n, n**2, total, total**2 / n, within, products, (n - 1) / n], axis=1)
     formula = lambda s: np.stack([_icc(s), _design_effect(s), _lag1(s)], axis=-1)  # noqa: E731
-    low, high, value = bands(sums, formula, resamples, seed)
-    return Heterogeneity(*(Estimate(*map(float, row)) for row in zip(value, low, high, strict=True)))
+    return Heterogeneity(*estimates(sums, formula, resamples, seed))
 
 
 def _icc(s: np.ndarray) -> np.ndarray:
@@ -276,12 +332,11 @@ def plain(value: object) -> object:
     return value
 
 
-def _count_table(trace: Trace) -> tuple[np.ndarray, sparse.csr_matrix]:
+def _count_table(sample: Sample) -> tuple[np.ndarray, sparse.csr_matrix]:
     """Distinct accepted lengths, int64 [V] ascending, and how often each prompt has each of them, sparse [P, V]."""
-    runs = trace.iterations()
-    values, column = np.unique(runs.accepted.to_numpy(), return_inverse=True)
-    shape = (trace.prompts, len(values))
-    return values, sparse.csr_matrix((np.ones(len(runs)), (runs.prompt.to_numpy(), column)), shape=shape)
+    values, column = np.unique(sample.accepted, return_inverse=True)
+    shape = (sample.prompts, len(values))
+    return values, sparse.csr_matrix((np.ones(sample.iterations), (sample.prompt, column)), shape=shape)
 
 
 # --- formulas on counts [..., V] of ascending values [V] --------------------------------------------------------------

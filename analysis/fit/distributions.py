@@ -143,7 +143,6 @@ def _family(name: str) -> Family:
 def _fit(counts: Counts, model: Family, found: tuple[float, list[Estimate], str]) -> Fit:
     log_likelihood, estimates, status = found
     mean, variance = model.moments([estimate.value for estimate in estimates])
-    penalised = [price * len(estimates) - 2 * log_likelihood for price in (2, math.log(counts.n))]
     note = (
         "the fitted mean is infinite"
         if math.isinf(mean)
@@ -153,9 +152,18 @@ def _fit(counts: Counts, model: Family, found: tuple[float, list[Estimate], str]
     )
     names = [parameter.name for parameter in model.parameters]
     return Fit(
-        model.name, dict(zip(names, estimates, strict=True)), log_likelihood, *penalised, mean, math.sqrt(variance),
-        status, counts.n, int(counts.censored.sum()), note,
-    )  # fmt: skip
+        family=model.name,
+        parameters=dict(zip(names, estimates, strict=True)),
+        log_likelihood=log_likelihood,
+        aic=2 * len(estimates) - 2 * log_likelihood,
+        bic=math.log(counts.n) * len(estimates) - 2 * log_likelihood,
+        mean=mean,
+        sd=math.sqrt(variance),
+        status=status,
+        n=counts.n,
+        censored=int(counts.censored.sum()),
+        note=note,
+    )
 
 
 def _undetermined_fit(counts: Counts, model: Family, reason: str, acceptance: Estimate) -> Fit:

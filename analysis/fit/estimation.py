@@ -10,17 +10,16 @@ from numpy.typing import NDArray
 from scipy import special
 
 from analysis.fit.counts import Counts
-from analysis.fit.families import Family, Parameter, Theta
+from analysis.fit.families import Family, Limit, Parameter, Theta
 from analysis.fit.likelihood import (
     HALF_CHI2_95,
-    NORMAL_975,
     Maximum,
     climb,
     maximise,
     profile_interval,
     standard_errors,
 )
-from analysis.intervals import Estimate
+from analysis.intervals import NORMAL_975, Estimate
 
 EARNS_NOTHING = 1e-4  # log-likelihood that an extra parameter must gain before the smaller family is left
 LARGEST_WALD_ERROR = 0.5  # on the log or logit scale; beyond it a quadratic is a poor picture of the likelihood
@@ -66,7 +65,7 @@ def _to_free(theta: Theta, parameters: Sequence[Parameter]) -> NDArray[np.float6
     )
 
 
-def _to_natural(free: Sequence[float], parameters: Sequence[Parameter]) -> tuple[float, ...]:
+def _to_natural(free: Sequence[float] | NDArray[np.float64], parameters: Sequence[Parameter]) -> tuple[float, ...]:
     return tuple(
         float(special.expit(u)) if p.kind == "share" else math.exp(u) for u, p in zip(free, parameters, strict=True)
     )
@@ -139,7 +138,7 @@ def intervals(counts: Counts, model: Family, theta: Theta, status: str) -> list[
     """95 % intervals: normal on the free scale where that is a fair picture, profile likelihood elsewhere."""
     limit = model.limit
     if limit is not None and status == f"boundary: {limit.label}":
-        return _limit_intervals(counts, model, theta)
+        return _limit_intervals(counts, model, limit, theta)
     free, box = _free_likelihood(counts, model), _box(model.parameters)
     at = _to_free(theta, model.parameters)
     errors = standard_errors(free, at) if status == "ok" else None
@@ -160,9 +159,8 @@ def _open(free: NDArray[np.float64], box: Sequence[tuple[float, float]]) -> list
     ]
 
 
-def _limit_intervals(counts: Counts, model: Family, theta: Theta) -> list[Estimate]:
+def _limit_intervals(counts: Counts, model: Family, limit: Limit, theta: Theta) -> list[Estimate]:
     """The smaller family's intervals; the vanishing parameter's upper end by profile; all values where unidentified."""
-    limit = model.limit
     smaller_value, smaller_theta, smaller_status = estimate(counts, limit.family)
     smaller = intervals(counts, limit.family, smaller_theta, smaller_status)
     ends = [limit.embed([getattr(each, side) for each in smaller]) for side in ("low", "high")]

@@ -84,14 +84,15 @@ def _cell_chances(model: Family, theta: Theta, hazard: NDArray[np.float64], limi
     uncut = np.cumprod(1 - cut_here)  # P(C > k)
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
         ended, reached = np.exp(model.log_pmf(theta, k)), np.exp(model.log_survival(theta, k))
-    return np.stack([ended * uncut, reached * cut_here * np.concatenate(([1.0], uncut[:-1]))])
+    before = np.concatenate(([1.0], uncut[:-1]))  # P(C >= k)
+    return np.stack([ended * uncut, reached * cut_here * before]).astype(np.float64, copy=False)
 
 
 def _redraw(chances: NDArray[np.float64], n: int, model: Family, theta: Theta, rng: np.random.Generator) -> float:
     """The statistic of one sample of the fitted family, refitted."""
     table = rng.multinomial(n, chances.ravel() / chances.sum()).reshape(chances.shape)
     drawn = Counts(table[0], table[1])
-    return _chi_square(drawn, model, reestimate(drawn, model, theta), table.shape[1] - 1)[0]
+    return _chi_square(drawn, model, reestimate(drawn, model, theta), len(table[0]) - 1)[0]
 
 
 def _chi_square(counts: Counts, model: Family, theta: Theta, limit: int) -> tuple[float, int]:

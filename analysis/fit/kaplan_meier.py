@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.fit.counts import Counts
-from analysis.fit.likelihood import NORMAL_975
+from analysis.intervals import NORMAL_975
 
 Array = NDArray[np.float64]
 Counted = NDArray[np.int64]

@@ -14,7 +14,6 @@ Function = Callable[[Array], float]
 Box = Sequence[tuple[float, float]]
 
 HALF_CHI2_95 = 1.920729410347062  # half the 95 % point of a chi-square with one degree of freedom (Wilks 1938)
-NORMAL_975 = 1.959963984540054
 
 
 class Maximum(NamedTuple):

@@ -20,10 +20,9 @@ from analysis.measured.disturbances import disturbed
 from oracle.policies import parse
 from oracle.policies.library import fixed_length
 from oracle.policies.names import recorded
-from oracle.records.runs import Runs
+from oracle.records.runs import PLAIN, Runs
 
 FIT = ("constant:tokens=1", "constant:tokens=3", "constant:tokens=8", "constant:tokens=20")
-PLAIN = "none"
 _FEW = 5  # rows below which a point of the verification curve is not trusted
 _SECONDS = ["draft_seconds", "verify_seconds", "forward_seconds", "rest_seconds"]
 
@@ -66,12 +65,12 @@ def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None
     kept = [[call for call in some if call.key not in out] for some, out in zip(calls, gone, strict=True)]
     rows = _mean_rows([Runs(one.meta, tuple(some)) for one, some in zip(several, kept, strict=True)])
     generator = _one_generator(rows, chosen)
-    later = rows[rows.iteration > 0]  # the first iteration of a call reads the prompt
-    rounds, steps = later[later.policy != PLAIN], later[later.policy == PLAIN]
+    later = rows.loc[rows.iteration > 0]  # the first iteration of a call reads the prompt
+    rounds, steps = later.loc[later.policy != PLAIN], later.loc[later.policy == PLAIN]
     if len(steps) < _FEW or rounds[rounds.drafted > 0].drafted.nunique() < 2:
         raise ValueError("too little was measured to fit a cost model; use more prompts or longer texts")
     plain, plain_context = _fit_plain(steps)
-    draft = _fit_draft(rounds[rounds.drafted > 0])
+    draft = _fit_draft(rounds.loc[rounds.drafted > 0])
     verify, verify_context = _fit_verify(rounds, steps)
     cost = CostModel(
         **draft,
@@ -144,12 +143,12 @@ def _mean_rows(several: Sequence[Runs]) -> pd.DataFrame:
     """One row an iteration, means of its seconds over the repeats that went the same way."""
     table = pd.concat([runs.iterations().assign(run=number) for number, runs in enumerate(several)])
     same = ["run", "policy", "generator", "prompt", "iteration", "position", "drafted", "accepted", "context"]
-    return table.groupby(same, as_index=False)[_SECONDS].mean()
+    return pd.DataFrame(table.groupby(same, as_index=False)[_SECONDS].mean())
 
 
 def _fit_plain(steps: pd.DataFrame) -> tuple[float, float]:
     design = np.stack([np.ones(len(steps)), steps.context], axis=1)
-    base, slope = fit(design, steps.verify_seconds.to_numpy())
+    base, slope = least_squares(design, steps.verify_seconds.to_numpy())
     return float(base), float(slope)
 
 
@@ -157,7 +156,7 @@ def _fit_draft(rounds: pd.DataFrame) -> dict[str, float]:
     """k steps from context n take first + (k - 1) step + slope (k n + k (k - 1) / 2), as CostModel prices them."""
     k, n = rounds.drafted.to_numpy(), rounds.context.to_numpy()
     design = np.stack([np.ones(len(k)), k - 1, k * n + k * (k - 1) / 2], axis=1)
-    first, step, slope = fit(design, rounds.draft_seconds.to_numpy())
+    first, step, slope = least_squares(design, rounds.draft_seconds.to_numpy())
     return {"draft": float(step), "draft_first": float(first), "draft_context": float(slope)}
 
 
@@ -176,7 +175,7 @@ def _fit_verify(rounds: pd.DataFrame, steps: pd.DataFrame) -> tuple[tuple[tuple[
     enough = often >= max(_FEW, often.max() / 20)
     knots = np.union1d(counts[enough], [1, counts[-1]])
     hats = np.stack([np.interp(tokens, knots, row) for row in np.eye(len(knots))], axis=1)
-    *curve, slope = fit(np.column_stack([hats, context]), seconds)
+    *curve, slope = least_squares(np.column_stack([hats, context]), seconds)
     level = isotonic_regression(curve, weights=hats.sum(axis=0)).x
     return tuple((int(count), float(cost)) for count, cost in zip(knots, level, strict=True)), float(slope)
 
@@ -193,7 +192,7 @@ def _with_prefill(cost: CostModel, rows: pd.DataFrame) -> CostModel:
     return dataclasses.replace(cost, target_prefill=target, draft_prefill=max(0.0, both - target))
 
 
-def fit(design: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+def least_squares(design: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     """Coefficients [p], none negative, of seconds [n] = design [n, p] @ coefficients, by weighted least squares.
 
     A disturbance is as likely in any moment, so the variance grows with the duration, and rows are weighted by 1 /
@@ -203,7 +202,7 @@ def fit(design: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     scale = np.abs(design).max(axis=0)
     scale[scale == 0] = 1
     scaled = design / scale
-    weight = np.ones(len(seconds))
+    weight, solution = np.ones(len(seconds)), np.zeros(design.shape[1])
     for _ in range(50):
         root = np.sqrt(weight)
         solution, _ = nnls(scaled * root[:, None], seconds * root)

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.intervals import RESAMPLES, Estimate, estimate
-from oracle.records.runs import Call, Runs
-
-PLAIN = "none"
+from oracle.records.runs import PLAIN, Call, Runs
 
 
 @dataclass(frozen=True)

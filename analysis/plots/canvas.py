@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any, Literal
 
 import matplotlib
 import seaborn
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
+from analysis.plots.letters import printable
 from analysis.plots.palette import INK, PAPER
+from oracle.records.folder import write_whole
 
+Where = Literal["best", "upper right", "lower right", "upper center"]
 FORMATS = (".png", ".svg", ".pdf")
 PNG_DPI = 200
 SIZE = (6.0, 3.8)  # inches, one panel
+SQUARE = (4.8, 4.6)  # inches
 
 
 @contextmanager
@@ -43,7 +50,8 @@ def theme() -> Iterator[None]:
         "xtick.color": INK,
         "ytick.color": INK,
     }
-    with matplotlib.rc_context({**seaborn.axes_style("ticks"), **quiet}):
+    look: dict[Any, Any] = {**seaborn.axes_style("ticks"), **quiet}  # seaborn does not type its names
+    with matplotlib.rc_context(look):
         yield
 
 
@@ -63,31 +71,93 @@ def axes_or_new(ax: Axes | None, size: tuple[float, float] = SIZE) -> Axes:
     return new_axes(size=size)[0] if ax is None else ax
 
 
+def figure_of(ax: Axes) -> Figure:
+    """The figure that ``ax`` lies in.  Raises ValueError for axes that lie in none."""
+    figure = ax.get_figure(root=True)
+    if not isinstance(figure, Figure):
+        raise ValueError("these axes belong to no figure; draw into new ones")
+    return figure
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+# All of it is written here: names come from data sets and files, so that a $ is never the start of a formula.
+
+
 def describe(ax: Axes, title: str, x: str, y: str) -> None:
     """Title and axis labels."""
-    ax.set_title(title, loc="left", fontsize=10, fontweight="bold", pad=8)
-    ax.set_xlabel(x)
-    ax.set_ylabel(y)
+    ax.set_title(printable(title), loc="left", fontsize=10, fontweight="bold", pad=8, parse_math=False)
+    ax.set_xlabel(printable(x), parse_math=False)
+    ax.set_ylabel(printable(y), parse_math=False)
 
 
-def legend(ax: Axes, where: str = "best") -> None:
-    """A plain legend, if there is anything to name."""
-    if ax.get_legend_handles_labels()[1]:
-        ax.legend(loc=where, fontsize=8, frameon=True, framealpha=0.9, edgecolor="none", handlelength=2.2)
+def note(
+    ax: Axes,
+    at: tuple[float, float],
+    text: str,
+    *,
+    size: float = 8,
+    across: Literal["left", "center"] = "left",
+    up: Literal["baseline", "bottom", "center"] = "baseline",
+) -> None:
+    """``text`` at a point in data coordinates, which is its left end or its middle."""
+    ax.text(*at, printable(text), parse_math=False, fontsize=size, horizontalalignment=across, verticalalignment=up)
+
+
+def name_rows(ax: Axes, names: Sequence[str]) -> None:
+    """Names in place of the numbers 0, 1, ... of the vertical axis."""
+    ax.set_yticks(range(len(names)), [printable(name) for name in names], parse_math=False)
+
+
+def legend(ax: Axes, where: Where = "best", *, below: float | None = None, title: str | None = None) -> None:
+    """A plain legend, if there is anything to name; ``below`` the axes by that share of their height."""
+    if not ax.get_legend_handles_labels()[1]:
+        return
+    if below is None:
+        drawn = ax.legend(loc=where, fontsize=8, frameon=True, framealpha=0.9, edgecolor="none", handlelength=2.2)
+    else:
+        drawn = ax.legend(loc=where, fontsize=8, frameon=False, bbox_to_anchor=(0.5, -below))
+    if title is not None:
+        drawn.set_title(printable(title))
+        drawn.get_title().set_fontsize(8)
+    for text in (drawn.get_title(), *drawn.get_texts()):
+        text.set_text(printable(text.get_text()))
+        text.set_parse_math(False)
+
+
+def whole_numbers(*axes: Axis) -> None:
+    """Ticks at whole numbers only."""
+    for axis in axes:
+        axis.set_major_locator(MaxNLocator(nbins="auto", steps=[1, 2, 2.5, 5, 10], integer=True))
+
+
+def plain_powers(axis: Axis) -> None:
+    """Ticks of a logarithmic axis as decimal numbers; matplotlib's own are formulas."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
 
 
 def save(figure: Figure, path: str | Path) -> Path:
     """Write ``figure`` as PNG (200 dpi), SVG or PDF by the ending of ``path``, making the folder; the path is returned.
 
-    Raises ValueError for another ending.
+    The file is there whole or not at all: what was there before stays where writing fails.  Raises ValueError for
+    another ending.
     """
     path = Path(path)
-    if path.suffix.lower() not in FORMATS:
+    kind = path.suffix.lower()
+    if kind not in FORMATS:
         ending = path.suffix or "no ending"
         raise ValueError(f"cannot write {path.name!r} ({ending}): name it with one of {', '.join(FORMATS)}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Text stays text in PDF; ids and dates that would differ between two runs are left out.
-    with matplotlib.rc_context({"pdf.fonttype": 42, "svg.hashsalt": "oracle-lookahead"}):
-        undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
-        figure.savefig(path, dpi=PNG_DPI, metadata=undated)
+    write_whole(path, lambda temporary: write_figure(figure, temporary, kind.removeprefix(".")))
     return path
+
+
+def write_figure(figure: Figure, to: str | Path | IO[bytes], kind: str) -> None:
+    """Write ``figure`` as png, svg or pdf, the same bytes each time: ids and dates that would differ are left out."""
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+    # Text stays text in PDF.
+    with matplotlib.rc_context({"pdf.fonttype": 42, "svg.hashsalt": "oracle-lookahead"}):
+        figure.savefig(to, format=kind, dpi=PNG_DPI, metadata=undated)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -11,22 +10,21 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.font_manager import FontProperties
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 from matplotlib.textpath import text_to_path
 from matplotlib.transforms import Affine2D
 
 from analysis.describe.signals import accepted_first
-from analysis.plots.canvas import axes_or_new, describe
+from analysis.plots.canvas import axes_or_new, describe, figure_of
+from analysis.plots.letters import MISSING, SIGNS, has_glyph, short_name
 from analysis.plots.palette import BLUE, INK, VERMILLION
 from oracle.records.trace import Trace
 
 COLUMNS = 90  # characters in a line
 MOST_LINES = 45
 _FONT = FontProperties(family="DejaVu Sans Mono")
-_MISSING = "□"
-_SHOWN = {"\n": "↵", "\r": "←", "\t": "→"}
 _ASPECT = 2.0  # height of a line over the width of a character
 _DARK = 0.35  # confidence below which text is written in white
 _SHADES = LinearSegmentedColormap.from_list("unsure", [BLUE, "#9fc9e6", "#ffffff"])
@@ -72,9 +70,8 @@ def plot_heatmap(data: Trace, tokens: Sequence[str], ax: Axes | None = None, *, 
     shown = cells[-1].token + 1
     extent = f"{size:,} tokens" if shown == size else f"first {shown:,} of {size:,} tokens"
     missed = int((~agrees[:shown]).sum())
-    name = data.ids[prompt].replace("$", r"\$")
-    describe(ax, f"Prompt {name}: {extent}, {missed:,} misses (framed)", "", "")
-    bar = ax.figure.colorbar(
+    describe(ax, f"Prompt {short_name(data.ids[prompt])}: {extent}, {missed:,} misses (framed)", "", "")
+    bar = figure_of(ax).colorbar(
         shaded, ax=ax, orientation="horizontal", shrink=0.5, aspect=28, pad=0.02, anchor=(0.0, 1.0)
     )
     bar.set_label("confidence of the draft in its own choice", fontsize=8)
@@ -94,22 +91,14 @@ def _flow(tokens: Iterable[str]) -> list[Cell]:
             if row == MOST_LINES:
                 return [cell for cell in cells if cell.token < number]  # never half a token
             cells.append(Cell(number, row, column, character))
-            row, column = (row + 1, 0) if character == _SHOWN["\n"] else (row, column + 1)
+            row, column = (row + 1, 0) if character == SIGNS["\n"] else (row, column + 1)
     return cells
 
 
 def _printable(token: str) -> str:
-    return (
-        "".join(_SHOWN.get(character, character if _has_glyph(character) else _MISSING) for character in token)
-        or _MISSING
-    )
-
-
-@functools.lru_cache(maxsize=4096)
-def _has_glyph(character: str) -> bool:
-    if unicodedata.category(character).startswith("C"):  # control, format, surrogate, unassigned
-        return False
-    return get_font(findfont(_FONT)).get_char_index(ord(character)) != 0
+    """A token as at least one character, each of which the monospaced font has."""
+    shown = (SIGNS.get(character, character if has_glyph(character, _FONT) else MISSING) for character in token)
+    return "".join(shown) or MISSING
 
 
 def _shade(ax: Axes, cells: Sequence[Cell], confidence: np.ndarray, agrees: np.ndarray) -> PatchCollection:
@@ -144,7 +133,8 @@ def _glyphs(cells: Sequence[Cell]) -> Path:
 @functools.lru_cache(maxsize=4096)
 def _glyph(character: str) -> Path:
     """Outline of a character of the monospaced font, at the size of `_advance`."""
-    return Path(*text_to_path.get_text_path(_FONT, character, ismath=False))
+    vertices, codes = text_to_path.get_text_path(_FONT, character, ismath=False)
+    return Path(vertices, codes)
 
 
 @functools.lru_cache(maxsize=1)

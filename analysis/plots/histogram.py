@@ -1,4 +1,4 @@
-"""The histogram of the oracle SL, and how a figure names its sample."""
+"""The histogram of the oracle SL."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from analysis.fit.distributions import Fit
-from analysis.plots.canvas import axes_or_new, describe, legend
+from analysis.plots.canvas import axes_or_new, describe, legend, note
 from analysis.plots.palette import EDGE, OBSERVED, Style, style, styles
+from analysis.plots.samples import X_LABEL, values_of
 from oracle.records.trace import Trace
 
 MOST_BARS = 40
-X_LABEL = {
-    "accepted": "accepted tokens per oracle iteration",
-    "detect": "draft passes per oracle iteration (accepted + 1)",
-}
 
 
 def plot_histogram(
@@ -39,7 +36,7 @@ def plot_histogram(
         _overlay(ax, k, chances, over, look, label)
     if over:
         at = (k[-1] + 2.5, max(heights[-1], *(chances[-1] for chances, _ in curves.values())))
-        ax.annotate(f"{heights[-1]:.1%}", at, (0, 2), textcoords="offset points", ha="center", fontsize=7)
+        note(ax, at, f"{heights[-1]:.1%}", size=7, across="center", up="bottom")
     _integer_ticks(ax, first, int(k[-1]), over)
     ax.grid(visible=False, axis="x")
     # %g keeps the half of a 2.5 % step, which rounding would print as 2 %.
@@ -48,25 +45,6 @@ def plot_histogram(
     describe(ax, f"Oracle SL: mean {values.mean():.3g}{spread}", X_LABEL[convention], "share of iterations")
     legend(ax, "upper right")
     return ax
-
-
-def values_of(data: Trace | ArrayLike, convention: str) -> tuple[np.ndarray, str]:
-    """SL of each iteration, int64 [n], and the sample in words."""
-    if convention not in X_LABEL:
-        raise ValueError(f"convention must be one of {', '.join(X_LABEL)}, not {convention!r}")
-    if isinstance(data, Trace):
-        values = data.iterations()[convention].to_numpy()
-        return values, in_words(data, len(values))
-    values = np.asarray(data)
-    least = 0 if convention == "accepted" else 1
-    if values.ndim != 1 or not len(values) or values.dtype.kind not in "iu" or values.min() < least:
-        raise ValueError(f"the SL of iterations must be a non-empty list of whole numbers from {least}, not {data!r}")
-    return values.astype(np.int64), f"n = {len(values):,} iteration{'s' * (len(values) > 1)}"
-
-
-def in_words(trace: Trace, iterations: int) -> str:
-    """The sample that a figure rests on."""
-    return f"n = {iterations:,} iterations, {trace.prompts:,} prompt{'s' * (trace.prompts > 1)}"
 
 
 def _cap(values: np.ndarray) -> int:

@@ -82,5 +82,5 @@ def _look(name: str) -> tuple[str, int]:
     base = name if name in _KNOWN else name.partition(":")[0]
     if base in _KNOWN:
         return _KNOWN[base]
-    place = zlib.crc32(base.encode())  # the same in every process, unlike hash()
+    place = zlib.crc32(base.encode(errors="backslashreplace"))  # the same in every process, unlike hash()
     return _OTHERS[place % len(_OTHERS)], place // len(_OTHERS) % len(_MARKERS)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from analysis.cost import CostModel
+from analysis.cost import DEFAULT_DRAFT, CostModel
 from analysis.replay.drafts import Book, NotRecorded
 from analysis.replay.lanes import Rows, walk
 from analysis.replay.oracles import OPTIMAL, ORACLES
@@ -58,7 +58,7 @@ def simulate_each(
     Policies that judge tokens alike share a scan of the trace, and of those the ones that differ in their cap only share
     a walk: a sweep of settings costs a fraction of as many calls of `simulate`.
     """
-    pricing = _Pricing(trace, CostModel(draft=0.1) if cost is None else cost)
+    pricing = _Pricing(trace, CostModel(draft=DEFAULT_DRAFT) if cost is None else cost)
     names = [name_of(policy) for policy in policies]
     oracles = {number: name for number, name in enumerate(names) if name.startswith("oracle")}
     rules = {number: as_policy(policy) for number, policy in enumerate(policies) if number not in oracles}

@@ -5,13 +5,21 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 
-import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.describe.signals import recorded
-from analysis.plots.panels import plot_hazard, plot_histogram, plot_position, plot_survival, plot_variance
-from analysis.plots.policies import Comparison, plot_iterations, plot_simulated_vs_measured
-from analysis.plots.signals import plot_calibration, plot_roc
+from analysis.fit.distributions import Fit
+from analysis.plots.calibration import plot_calibration
+from analysis.plots.canvas import figure_of, write_figure
+from analysis.plots.hazard import plot_hazard
+from analysis.plots.histogram import plot_histogram
+from analysis.plots.iterations import plot_iterations
+from analysis.plots.position import plot_position
+from analysis.plots.roc import plot_roc
+from analysis.plots.survival import plot_survival
+from analysis.plots.validation import Comparison, plot_simulated_vs_measured
+from analysis.plots.variance import plot_variance
 from analysis.report.markup import Markup, figure, join, tag
 from analysis.study import Study
 
@@ -21,8 +29,7 @@ SHOWN_FITS = 3  # families laid over a histogram; more lines cannot be told apar
 def svg(drawing: Figure) -> bytes:
     """``drawing`` as SVG, the same bytes each time."""
     buffer = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "oracle-lookahead"}):
-        drawing.savefig(buffer, format="svg", metadata={"Date": None})
+    write_figure(drawing, buffer, "svg")
     return buffer.getvalue()
 
 
@@ -131,14 +138,14 @@ def measured_figure(study: Study) -> Markup | None:
     )
 
 
-def _shown_fits(study: Study) -> list:
+def _shown_fits(study: Study) -> list[Fit]:
     """The i.i.d. model first, then the families with the least AIC."""
     others = sorted((each for each in study.fits[1:] if each.status == "ok"), key=lambda each: each.aic)
     return [*study.fits[:1], *others[: SHOWN_FITS - 1]]
 
 
-def _picture(axes, alt: str, caption: str) -> Markup:
-    return figure(svg(axes.figure), "image/svg+xml", alt, caption)
+def _picture(axes: Axes, alt: str, caption: str) -> Markup:
+    return figure(svg(figure_of(axes)), "image/svg+xml", alt, caption)
 
 
 def _grid(pictures: Sequence[Markup]) -> Markup:

@@ -1,5 +1,9 @@
 """The glossary of the report: our words, each explained once."""
 
+from __future__ import annotations
+
+from analysis.report.markup import Markup, tag
+
 GLOSSARY = {
     "target, draft": "The large model whose text is wanted, and the small one that proposes tokens.",
     "lookahead (SL)": "How many tokens the draft proposes before the target checks them all in one pass.",
@@ -42,3 +46,12 @@ GLOSSARY = {
     ),
     "AUC": "Chance that an accepted token has a better signal than a rejected one: 0.5 is guessing, 1 is perfect.",
 }
+
+
+def glossary() -> Markup:
+    """The words and what they mean."""
+    return tag(
+        "dl",
+        *(part for word, meaning in GLOSSARY.items() for part in (tag("dt", word), tag("dd", meaning))),
+        class_="glossary",
+    )

@@ -11,6 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
 from string import Template
 
+# Control characters have no place in HTML, and those that turn the direction of text would move what stands around them.
+_UNSHOWN = dict.fromkeys(
+    [*(set(range(32)) - {9, 10, 13}), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)],
+    "\N{REPLACEMENT CHARACTER}",
+)
+
 
 class Markup(str):
     """A string that is HTML already."""
@@ -18,13 +24,17 @@ class Markup(str):
 
 def escape(value: object) -> Markup:
     """``value`` as HTML text that is also safe in a quoted attribute; Markup stays as it is."""
-    return value if isinstance(value, Markup) else Markup(html.escape(str(value), quote=True))
+    return value if isinstance(value, Markup) else Markup(_safe(value))
+
+
+def _safe(value: object) -> str:
+    return html.escape(str(value).translate(_UNSHOWN), quote=True)
 
 
 def tag(name: str, *content: object, **attributes: object) -> Markup:
     """An element; attributes that are None are left out, and ``class_`` stands for ``class``."""
     given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
-    start = "".join(f' {key}="{html.escape(str(value), quote=True)}"' for key, value in given.items())
+    start = "".join(f' {key}="{_safe(value)}"' for key, value in given.items())
     return Markup(f"<{name}{start}>{''.join(escape(item) for item in content)}</{name}>")
 
 
@@ -100,7 +110,7 @@ def figure(image: bytes, kind: str, alt: str, caption: object) -> Markup:
     An SVG shown as an image runs no script and loads nothing, whatever it holds.
     """
     address = f"data:{kind};base64,{base64.b64encode(image).decode('ascii')}"
-    picture = Markup(f'<img class="plot" alt="{html.escape(alt, quote=True)}" src="{address}">')
+    picture = Markup(f'<img class="plot" alt="{_safe(alt)}" src="{address}">')
     return tag("figure", picture, tag("figcaption", caption))
 
 

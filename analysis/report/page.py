@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 
 from analysis.report import figures
+from analysis.report.collected import collected
+from analysis.report.distributions import fits
+from analysis.report.glance import glance
+from analysis.report.glossary import glossary
+from analysis.report.lookahead import statistics
 from analysis.report.markup import Markup, join, page, section
 from analysis.report.policies import policies_section, settings
-from analysis.report.sections import (
-    collected,
-    fits,
-    glance,
-    glossary,
-    pair_name,
-    per_trace,
-    published,
-    signals,
-    statistics,
-)
+from analysis.report.published import published
+from analysis.report.signals import signals
+from analysis.report.traces import pair_name, per_trace
 from analysis.report.viewer import prompt_data, viewer
 from analysis.study import Source, Study, study, unique_names
 from oracle.policies import USUAL, Policy
+from oracle.records.whole import writable, write_whole
 
 __all__ = ["Source", "report"]
 
@@ -41,7 +38,8 @@ def report(sources: Sequence[Source], out: str | Path, *, policies: Sequence[str
     if not policies:
         raise ValueError(f"a report needs at least one policy; the usual ones are {', '.join(USUAL)}")
     out = Path(out)
-    _write(out, "")  # an unwritable place must not cost the work
+    with _named(out):  # an unwritable place must not cost the work
+        writable(out)
     names = unique_names(sources)
     studies = [study(source, name, policies) for source, name in zip(sources, names, strict=True)]
     for each in studies:
@@ -106,16 +104,17 @@ def _version() -> str:
 
 
 def _write(out: Path, text: str) -> None:
-    """Write to a temporary name and rename; "" only tries whether that would work."""
-    temporary = out.with_name(f".{out.name}.{uuid.uuid4().hex[:8]}.tmp")
-    try:
+    # A lone surrogate from a damaged data set becomes a character reference instead of an error.
+    page = text.encode("utf-8", errors="xmlcharrefreplace")
+    with _named(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        # A lone surrogate from a damaged data set becomes a character reference instead of an error.
-        temporary.write_text(text, encoding="utf-8", errors="xmlcharrefreplace")
-        if text:
-            temporary.replace(out)
+        write_whole(out, lambda temporary: temporary.write_bytes(page))
+
+
+@contextlib.contextmanager
+def _named(out: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise RuntimeError(f"{out}: the report cannot be written there ({error}); give another file") from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+        reason = error.strerror or error
+        raise RuntimeError(f"{out}: the report cannot be written there ({reason}); give another file") from error

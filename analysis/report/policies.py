@@ -75,12 +75,13 @@ def _measured_cell(study: Study, policy: str) -> tuple[object, ...]:
 
 
 def _measured_words(study: Study) -> list[str]:
-    if not study.measured:
+    runs = study.source.runs
+    if runs is None or not study.measured:
         return []
     prompts = max(each.prompts for each in study.measured.values())
     repeats = max(each.repeats for each in study.measured.values())
     different = max(each.different_texts for each in study.measured.values())
-    machine = study.source.runs.meta.get("machine") or {}
+    machine = runs.meta.get("machine") or {}
     where = ", ".join(
         str(part)
         for part in (machine.get("processor"), *(machine.get("accelerators") or ()), machine.get("dtype"))

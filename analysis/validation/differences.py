@@ -2,45 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.measured.divergences import is_near_tie
 from analysis.replay.drafts import known_draft
 from oracle.records.runs import Call
 from oracle.records.trace import SIGNALS, Trace
 
-# Passes over one token and over several at once differ by rounding; a lead below this may turn either way.  In half
-# precision that is four units in the last place of a logit between 16 and 32; float32 gets room for longer sums.
-TIE_LOGIT = {"float32": 1e-3, "float16": 4 * 2.0**-6, "bfloat16": 4 * 2.0**-3}
 TIE_PROBABILITY = 1e-4
 _EXPLAINING = ("draft_tokens", *SIGNALS, "overruns")  # what is read to explain a draft that ended elsewhere
-
-
-def is_near_tie(lead: float, dtype: str) -> bool:
-    """Whether rounding in passes of this dtype can turn a lead of so many logits; unknown dtypes count as float32."""
-    return lead < TIE_LOGIT.get(dtype, TIE_LOGIT["float32"])
-
-
-@dataclass(frozen=True)
-class Divergence:
-    """Where a measured text leaves the text of plain decoding that was measured beside it."""
-
-    prompt: str
-    token: int  # first index that differs
-    margin: float  # the target's lead of its first over its second choice there, in logits
-    near_tie: bool  # rounding can turn such a lead; anything larger is a fault
-
-
-def divergences(calls: Iterable[Call], dtype: str) -> list[Divergence]:
-    """Those of calls under one policy, the first one of each prompt."""
-    found: dict[int, Divergence] = {}
-    for call in calls:
-        if not call.equal and call.prompt not in found:
-            margin = float(call.difference_margin)
-            found[call.prompt] = Divergence(call.id, int(call.first_difference), margin, is_near_tie(margin, dtype))
-    return list(found.values())
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from analysis.cost import CostModel
-from analysis.intervals import Estimate, bands
+from analysis.intervals import Estimate, estimates
 from analysis.measured.speedups import Paired, plain_steps
 from oracle.records.runs import Call
 
@@ -47,8 +47,7 @@ def split(
         for base, group in zip(plain, calls, strict=True)
     ]
     sums = np.column_stack([*simulated, model, clock, priced, clocked, measured.plain.T, measured.assisted.T])
-    low, high, value = bands(sums, lambda totals: _terms(totals, len(measured.plain)))
-    error, *parts = (Estimate(*map(float, row)) for row in zip(value, low, high, strict=True))
+    error, *parts = estimates(sums, lambda totals: _terms(totals, len(measured.plain)))
     return error, dict(zip(PARTS, parts, strict=True))
 
 
@@ -64,7 +63,8 @@ def _terms(totals: np.ndarray, repeats: int) -> np.ndarray:
         clocked / mixed[-1],
         measured,
     ]
-    parts = -np.diff(np.stack(stages, axis=-1), axis=-1) / measured[..., None]
+    changes = np.diff(np.stack(stages, axis=-1), axis=-1)
+    parts = -np.asarray(changes, dtype=float) / measured[..., None]
     return np.concatenate([(stages[0] / measured - 1)[..., None], parts], axis=-1)
 
 

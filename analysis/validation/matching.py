@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.measured.speedups import PLAIN
-from oracle.records.runs import Call, Runs
+from oracle.records.runs import PLAIN, Call, Runs
 from oracle.records.trace import Trace, iter_records
 
 _SAME = ("weights_sample_sha256", "dtype")  # of target and draft
@@ -31,18 +30,21 @@ def complete(runs: Runs, policy: str) -> tuple[list[list[Call]], list[list[Call]
     A state that carries over needs every prompt before its own, so the list ends with the first that is not complete.
     Raises ValueError where there is none.
     """
-    arms = []
-    for arm in (policy, PLAIN):
-        by_prompt: dict[int, list[Call]] = {}
-        for call in runs.of(arm):
-            by_prompt.setdefault(call.prompt, []).append(call)
-        arms.append(by_prompt)
+    arms = [_by_prompt(runs, arm) for arm in (policy, PLAIN)]
     prompt = 0
     while all(len(arm.get(prompt, ())) == runs.repeats for arm in arms):
         prompt += 1
     if prompt == 0:
         raise ValueError(f"policy {policy!r}: no prompt is finished in every repeat; `oracle measure --resume` goes on")
-    return tuple([arm[number] for number in range(prompt)] for arm in arms)
+    calls, plain = ([arm[number] for number in range(prompt)] for arm in arms)
+    return calls, plain
+
+
+def _by_prompt(runs: Runs, arm: str) -> dict[int, list[Call]]:
+    found: dict[int, list[Call]] = {}
+    for call in runs.of(arm):
+        found.setdefault(call.prompt, []).append(call)
+    return found
 
 
 def match(trace: Trace, calls: Sequence[Call]) -> Trace:

@@ -10,18 +10,19 @@ import numpy as np
 from analysis.cost import CostModel
 from analysis.intervals import Estimate, ratio
 from analysis.measured.disturbances import disturbed
-from analysis.measured.speedups import PLAIN, by_repeat, paired, speedup
+from analysis.measured.divergences import Divergence, divergences
+from analysis.measured.speedups import by_repeat, paired, speedup
 from analysis.replay.drafts import NotRecorded
 from analysis.replay.result import SimulationResult
 from analysis.replay.simulate import simulate
-from analysis.validation.differences import Difference, Divergence, divergences, first_difference, same_rows
+from analysis.validation.differences import Difference, first_difference, same_rows
 from analysis.validation.error_parts import split
 from analysis.validation.matching import check_same_models, complete, match
 from oracle.policies import Policy, as_policy
 from oracle.policies.counting import Plain
 from oracle.policies.library import what_runs
 from oracle.policies.names import name_of, recorded
-from oracle.records.runs import Runs
+from oracle.records.runs import PLAIN, Runs
 from oracle.records.trace import Trace
 
 
@@ -189,8 +190,10 @@ def _row(
         for number, (group, base) in enumerate(zip(calls, plain, strict=True))
         if len(base[0].tokens) > 1 or np.array_equal(base[0].tokens, group[0].tokens)
     ]
-    seconds = [each[timed] for each in _simulated(matched, result, cost)]
-    whole = result.plain_seconds + result.prefill_seconds[:, 1], result.prompt_seconds + result.prefill_seconds[:, 0]
+    without, with_draft = _simulated(matched, result, cost)
+    seconds = without[timed], with_draft[timed]
+    read_both, read = result.prefill_seconds.T
+    whole = (result.plain_seconds + read)[timed], (result.prompt_seconds + read_both)[timed]
     clocked = paired(runs, policy, decoding=True, prompts=timed)
     error, parts = split(seconds, clocked, [calls[at] for at in timed], [plain[at] for at in timed], cost, out)
     measured = speedup(clocked)
@@ -205,10 +208,10 @@ def _row(
         difference=first_difference(matched, replayed, flat, dtype),
         different_texts=len({prompt for prompt, call in flat if not np.array_equal(call.tokens, texts[prompt])}),
         divergences=tuple(divergences((call for _, call in flat), dtype)),
-        simulated=ratio(*seconds),
+        simulated=ratio(seconds[0], seconds[1]),
         measured=measured,
         spread=_spread(by_repeat(clocked)) / measured.value,
-        simulated_total=ratio(*(each[timed] for each in whole)),
+        simulated_total=ratio(whole[0], whole[1]),
         measured_total=speedup(paired(runs, policy, decoding=False, prompts=timed)),
         error=error,
         parts=parts,

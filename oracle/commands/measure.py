@@ -98,7 +98,7 @@ def in_words(settings: dict) -> tuple[str, ...]:
 
 def check_texts(runs: Runs) -> None:
     """Say which texts are not plain decoding's.  Raises RuntimeError where rounding does not explain one."""
-    from analysis.validation.differences import divergences
+    from analysis.measured.divergences import divergences
 
     dtype = str(runs.meta.get("machine", {}).get("dtype"))
     faults = []

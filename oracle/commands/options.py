@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from oracle.models.pair import Pair
     from oracle.prompts.sets import PromptSet
 
-DEFAULT_DRAFT_COST = 0.1
 PROCESSORS = os.cpu_count() or 1
 
 Count = Between(1, 10_000_000)
@@ -211,13 +210,13 @@ class PriceOptions:
 
     def load(self) -> CostModel:
         """The cost model that is named; without any, a draft step of a tenth of a target step, and a note."""
-        from analysis.cost import CostModel
+        from analysis.cost import DEFAULT_DRAFT, CostModel
 
         if self.cost is not None:
             return CostModel.load(self.cost)
         if self.draft_cost is None:
             note(
-                f"Assuming a draft step of {DEFAULT_DRAFT_COST} target steps (--draft-cost, or --cost from "
+                f"Assuming a draft step of {DEFAULT_DRAFT} target steps (--draft-cost, or --cost from "
                 "`oracle calibrate`)."
             )
-        return CostModel(draft=DEFAULT_DRAFT_COST if self.draft_cost is None else self.draft_cost)
+        return CostModel(draft=DEFAULT_DRAFT if self.draft_cost is None else self.draft_cost)

@@ -69,8 +69,8 @@ def _draw(
     traces: Mapping[str, Trace], kind: str, policies: Sequence[str], prompt: int, tokenizer: str | None
 ) -> Figure:
     from analysis.plots.heatmap import plot_heatmap
+    from analysis.plots.iterations import plot_iterations
     from analysis.plots.panels import panel
-    from analysis.plots.policies import plot_iterations
     from analysis.replay.simulate import simulate
 
     if kind not in ("iterations", *SINGLE):

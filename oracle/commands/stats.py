@@ -25,12 +25,12 @@ def register(app: typer.Typer) -> None:
 @takes()
 def stats(prices: PriceOptions, traces: Traces = None, as_json: Json = False) -> None:
     """Describe the oracle SL: its spread, where it comes from, and what predicts it; then the verdict in words."""
-    from analysis.study import Source, study
+    from analysis.study import findings
 
     cost = prices.load()
     answer = []
     for name, trace in load_traces(traces).items():
-        found = study(Source(trace, name, cost), name, ())
+        found = findings(trace, cost)
         answer.append(
             {
                 "trace": name,
@@ -48,7 +48,7 @@ def stats(prices: PriceOptions, traces: Traces = None, as_json: Json = False) ->
 def show_statistics(name: str, found: Study) -> None:
     """The spread of the oracle SL, the signals, and the verdict."""
     whole, some = found.description.everything, found.description.without_loops
-    columns = ["", "all texts [95 %]"] + (["without loops"] if some else [])
+    columns = ["", "all texts [95 %]"] + (["without repeats"] if some else [])
     rows = []
     for label, pick in STATISTICS:
         rows.append([label, estimate_text(pick(whole)), *([estimate_text(pick(some))] if some else [])])

@@ -150,7 +150,7 @@ def _keep_prices(found: Validated, files: Sequence[Path], titles: Sequence[Path]
 
 def _draw(validation: Validation, file: Path | None) -> None:
     from analysis.plots.canvas import save
-    from analysis.plots.policies import Comparison, simulated_vs_measured_panels
+    from analysis.plots.validation import Comparison, simulated_vs_measured_panels
 
     if file is not None and validation.rows:
         points = [Comparison(row.policy, row.simulated, row.measured, row.dataset) for row in validation.rows]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+from oracle.words import did_you_mean
 
 ENDINGS = (".jsonl", ".json", ".parquet")
 
@@ -26,12 +26,6 @@ class RowFile:
 
     def place(self, index: int) -> str:
         return f"{self.path}, {self.unit} {self.numbers[index]}"
-
-
-def did_you_mean(value: str, legal: Iterable[str]) -> str:
-    """Return ' Did you mean ...?' for the legal value nearest to `value`, or nothing when none is near."""
-    close = difflib.get_close_matches(value, list(legal), n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def read_rows(path: Path) -> RowFile:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oracle.prompts.files import did_you_mean
+from oracle.words import did_you_mean
 
 ALPACA = (
     "Below is an instruction that describes a task. Write a response that appropriately completes the request.\n\n"

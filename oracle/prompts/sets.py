@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from oracle.prompts.files import ENDINGS, RowFile, did_you_mean, read_rows
+from oracle.prompts.files import ENDINGS, RowFile, read_rows
 from oracle.prompts.forms import Prompt, write_prompts
 from oracle.prompts.hub import HubSet, load_hub_set
 from oracle.shipped import data_path
+from oracle.words import did_you_mean
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,15 @@ class Flat:
             keep = np.repeat(keep, size)
         return Flat(self.values[keep], tuple(kept))
 
+    def rows(self, first: int, last: int) -> Flat:
+        """The rows from ``first`` up to ``last``; their values are a view."""
+        cut = []
+        for ends in self.offsets:
+            piece = ends[first : last + 1]
+            first, last = int(piece[0]), int(piece[-1])
+            cut.append(piece - first)
+        return Flat(self.values[first:last], tuple(cut))
+
     def take(self, rows: np.ndarray) -> Flat:
         """The rows of these numbers (int64), in this order."""
         taken = []

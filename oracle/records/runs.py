@@ -40,6 +40,7 @@ FOLDER = Kind(
     marks=frozenset({"prompt", "policy", "repeat", "order", "drafted", "verify_seconds"}),
     merged="calls.parquet",
 )
+PLAIN = "none"  # the policy that decodes without a draft: what the others are compared with
 ITERATION_COLUMNS = {column.name: column.dtype for column in columns.RUNS if column.axis == "iteration"}
 SCHEMA = columns.schema(columns.RUNS)
 

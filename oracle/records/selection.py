@@ -1,13 +1,15 @@
-"""A trace with some of its prompts left out."""
+"""A trace with some of its prompts left out, or taken in parts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from oracle.records.flat import Flat, select_rows
+
+PART = 1_000_000  # tokens; what is derived from so many takes some 200 MB
 
 
 class _Rows(Protocol):
@@ -30,6 +32,20 @@ def select_prompts(trace: T, keep: np.ndarray) -> T:
     if not keep.any():
         raise ValueError(f"none of the {prompts} prompts is kept; a trace needs at least one")
     return trace.with_columns(select_rows(found, keep))
+
+
+def parts(trace: T, tokens: int = PART) -> Iterator[T]:
+    """The trace in traces of consecutive prompts, each of at most ``tokens`` tokens or one prompt: views where possible.
+
+    What a part derives (runs, contexts, ...) goes with it, so that a walk over the parts needs the memory of one.
+    """
+    found = trace.columns()
+    ends = found["target_tokens"].offsets[0]
+    first = 0
+    while first < len(ends) - 1:
+        last = max(int(np.searchsorted(ends, ends[first] + tokens, side="right")) - 1, first + 1)
+        yield trace.with_columns({name: column.rows(first, last) for name, column in found.items()})
+        first = last
 
 
 def which(ids: Sequence[str], keep: np.ndarray | Sequence[str] | slice) -> np.ndarray:

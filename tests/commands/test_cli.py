@@ -12,7 +12,7 @@ from oracle.cli import app
 from oracle.records.trace import write_meta, write_part
 
 KEYS = [
-    "policy", "iterations", "drafted", "accepted", "wasted", "tokens", "tokens_per_iteration",
+    "policy", "iterations", "drafted", "passes", "accepted", "wasted", "tokens", "tokens_per_iteration",
     "speedup", "speedup_low", "speedup_high",
 ]  # fmt: skip
 COMMANDS = [

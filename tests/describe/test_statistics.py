@@ -7,7 +7,7 @@ from scipy import stats
 
 from analysis.describe import signals, statistics
 from analysis.describe.curves import hazard, profile
-from analysis.describe.repeats import loop_starts, looping
+from analysis.describe.repeats import repeat_starts, repeating
 from analysis.intervals import Estimate, estimate, wilson
 from analysis.published import ORACLE_ANALYSIS, published_for
 from analysis.verdict import Gap, verdict
@@ -228,8 +228,8 @@ def test_profile_by_hand():
 )
 def test_loops(text, start):
     trace = trace_of(record([True] * len(text), text=text), record([False] * 3, name="b"))
-    assert loop_starts(trace).tolist() == [start, -1]
-    assert looping(trace).tolist() == [start >= 0, False]
+    assert repeat_starts(trace).tolist() == [start, -1]
+    assert repeating(trace).tolist() == [start >= 0, False]
 
 
 def test_description_leaves_loops_out():
@@ -447,7 +447,11 @@ def test_verdict_ends_with_advice(gain, icc, area, advice):
 
 def test_verdict_warns_of_tails_cuts_and_loops():
     text = str(verdict(made_up(longest=0.3, cut=0.2, loops=("a", "b")), 0.5))
-    assert "longest 1% of iterations bring 30%" in text and "hold 20%" in text and "2 of 4 texts end in a loop" in text
+    assert (
+        "longest 1% of iterations bring 30%" in text
+        and "hold 20%" in text
+        and "2 of 4 texts repeat themselves to the end" in text
+    )
     assert "loop" not in str(verdict(made_up(), 0.5)) and "longest" not in str(verdict(made_up(), 0.5))
 
 

@@ -7,7 +7,7 @@ from builders.runs import COST, fake_runs, some_trace
 from builders.virtual import PROMPTS, Virtual
 
 from analysis.cost import CostModel
-from analysis.measured.calibrate import FIT, calibrate, fit
+from analysis.measured.calibrate import FIT, calibrate, least_squares
 from oracle.measure import measure
 from oracle.records.runs import Runs
 
@@ -101,7 +101,7 @@ def test_one_token_texts_are_too_little_to_fit():
 
 def test_coefficients_are_never_negative():
     design = np.stack([np.ones(50), np.arange(50.0)], axis=1)
-    base, slope = fit(design, np.linspace(2.0, 1.0, 50))
+    base, slope = least_squares(design, np.linspace(2.0, 1.0, 50))
     assert slope == 0 and base == pytest.approx(1.5, rel=0.1)
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from builders.pairs import tiny_pair
 from builders.tokenizers import save, word_tokenizer
-from oracle.policies.rules import parse
+from oracle.policies import parse
 from typer.testing import CliRunner
 
 from oracle.cli import app

@@ -15,7 +15,7 @@ from analysis.intervals import Estimate
 from analysis.plots import palette
 from analysis.plots.canvas import new_axes
 from analysis.plots.heatmap import COLUMNS, MOST_LINES, _flow
-from analysis.plots.policies import Comparison
+from analysis.plots.validation import Comparison
 from analysis.replay.simulate import simulate
 from oracle.policies import POLICIES
 from oracle.records.trace import Record, Trace

@@ -9,7 +9,7 @@ from builders.traces import EOS, pattern, trace
 from analysis import plots
 from analysis.cost import CostModel
 from analysis.describe import signals
-from analysis.plots.signals import plot_roc
+from analysis.plots.roc import plot_roc
 from analysis.replay.simulate import simulate
 from analysis.report.page import Source, report
 from oracle.collect import summarize

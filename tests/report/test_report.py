@@ -345,6 +345,25 @@ def test_what_cannot_be_done_is_said(tmp_path, undrawn):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path, undrawn, monkeypatch):
+    out = report([Source(trace(pattern("+-+")))], tmp_path / "a.html", policies=["none"])
+    old = out.read_text(encoding="utf-8")
+
+    def full(self, content):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    with pytest.raises(RuntimeError, match=r"a\.html: the report cannot be written there \(No space left"):
+        report([Source(trace(pattern("+-+")))], out, policies=["none"])
+    assert out.read_text(encoding="utf-8") == old and list(tmp_path.iterdir()) == [out]
+
+
+def test_a_folder_is_refused_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr("analysis.report.page.study", lambda *args: pytest.fail("worked for nothing"))
+    with pytest.raises(RuntimeError, match="it is a folder"):
+        report([Source(trace(pattern("+-+")))], tmp_path)
+
+
 def test_settings_to_paste():
     assert settings_lines(parse("constant:tokens=7")).splitlines() == [
         "assistant_model.generation_config.num_assistant_tokens = 7",
@@ -376,6 +395,7 @@ def test_a_loss_is_called_a_loss(tmp_path, undrawn):
 
 def test_markup_escapes_what_is_not_markup():
     assert tag("b", "<", Markup("<i>"), title='"&') == '<b title="&quot;&amp;">&lt;<i></b>'
+    assert escape("a\x00\x1b[1m\u202eb\n") == "a��[1m�b\n" and "\x07" not in tag("b", title="\x07")
     assert '<td class="number">&lt;1</td>' in table(["a", "b"], [["x", "<1"]], caption="c")
     assert json_block({"a": "</script>&\u2028"}) == '{"a":"\\u003c/script\\u003e\\u0026\\u2028"}'
     with pytest.raises(ValueError):

@@ -9,7 +9,7 @@ from builders.virtual import PROMPTS, Virtual
 
 from analysis.measured.calibrate import FIT, calibrate
 from analysis.measured.disturbances import disturbed
-from analysis.validation.differences import Divergence
+from analysis.measured.divergences import Divergence
 from analysis.validation.error_parts import PARTS
 from analysis.validation.validate import Budget, combine, validate
 from oracle.collect import collect

@@ -1,0 +1,51 @@
+"""How likely an oracle iteration is to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from analysis.describe.curves import hazard
+from analysis.fit.distributions import Fit
+from analysis.plots.canvas import axes_or_new, describe, legend, whole_numbers
+from analysis.plots.palette import BLUE, style, styles
+from analysis.plots.samples import counts_of, in_words
+from oracle.records.trace import Trace
+
+
+def plot_hazard(data: Trace, ax: Axes | None = None, *, longest: int = 64, fits: Sequence[Fit] = ()) -> Axes:
+    """Probability that the next token is accepted, by the number accepted before it; flat where acceptance is i.i.d."""
+    ax = axes_or_new(ax)
+    curve, table = hazard(data, longest), counts_of(data)
+    enough = np.maximum.accumulate(curve.high - curve.low) < 0.3  # wider bands say nothing and hide the rest
+    shown = enough if enough.sum() > 1 else np.ones(len(enough), bool)
+    x = curve.x[shown]
+    ax.fill_between(x, curve.low[shown], curve.high[shown], color=BLUE, alpha=0.2, linewidth=0)
+    sample = f"observed ({in_words(data, table.n)})"
+    ax.plot(x, curve.value[shown], color=BLUE, marker="o", markersize=3.5, linewidth=1.5, label=sample)
+    if table.accepted + table.events.sum():
+        flat = table.accepted / (table.accepted + table.events.sum())  # the i.i.d. maximum-likelihood estimate
+        look = style("geometric")
+        ax.axhline(flat, color=look.color, linestyle=look.dash, linewidth=1.3, label=f"geometric (i.i.d.), {flat:.3g}")
+    looks = styles([fit.family for fit in fits])
+    for fit in (fit for fit in fits if fit.family != "geometric"):
+        going_on = np.exp(fit.log_sf(x + 1) - fit.log_sf(x))
+        ax.plot(
+            x,
+            going_on,
+            color=looks[fit.family].color,
+            linestyle=looks[fit.family].dash,
+            linewidth=1.3,
+            label=fit.family,
+        )
+    low = np.nanmin(np.append(curve.low[shown], 1.0))
+    ax.set_ylim(max(np.floor((1.3 * low - 0.3) * 10) / 10, 0), 1.02)  # room for the legend below
+    ax.set_xlim(-0.5, max(len(x) - 0.5, 1.5))
+    whole_numbers(ax.xaxis)
+    describe(
+        ax, "Chance that the next draft token is accepted", "tokens accepted before it in the iteration", "probability"
+    )
+    legend(ax)
+    return ax

@@ -1,0 +1,53 @@
+"""The section about the distributions that were fitted."""
+
+from __future__ import annotations
+
+from analysis.fit.distributions import Fit, best
+from analysis.report.markup import Markup, join, number, table, tag, with_interval
+from analysis.study import Study
+
+
+def fits(study: Study) -> Markup:
+    """Every family that was fitted to a trace's accepted lengths."""
+    if not study.fits:
+        return tag("p", "No run to fit: every iteration was cut off before it began.", class_="warning")
+    winner = best(study.fits)
+    head = (
+        "Family",
+        "Parameters (95 % interval)",
+        "Mean",
+        "SD",
+        "log-likelihood",
+        "Δ AIC",
+        "Goodness of fit, p",
+        "Status",
+    )
+    rows = [
+        (
+            each.family,
+            _parameters(each),
+            number(each.mean),
+            number(each.sd),
+            number(each.log_likelihood, 1),
+            number(each.delta_aic, 1),
+            number(study.goodness[each.family].p, 3) if each.family in study.goodness else "not tested",
+            "; ".join(filter(None, [each.status, each.note])),
+        )
+        for each in study.fits
+    ]
+    caption = (
+        f"Distributions fitted to the accepted lengths (from 0) of {study.name}: {study.fits[0].n:,} iterations,"
+        f" {study.fits[0].censored:,} censored. The geometric row is the i.i.d. model, on which every closed-form"
+        " speedup rests."
+    )
+    return table(
+        head, rows, caption=caption, text_columns=(1, 7), best=None if winner is None else study.fits.index(winner)
+    )
+
+
+def _parameters(fit: Fit) -> Markup:
+    words = [
+        tag("span", f"{name} = {with_interval(estimate, lambda value: f'{value:.3g}')}", title=fit.meanings[name])
+        for name, estimate in fit.parameters.items()
+    ]
+    return join(words, "<br>")

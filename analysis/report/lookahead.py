@@ -1,0 +1,55 @@
+"""The section about the distribution of the oracle SL, in numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from analysis.describe.statistics import Summary
+from analysis.report.markup import Markup, number, percent, table, with_interval
+from analysis.study import Study
+
+
+def statistics(studies: Sequence[Study]) -> Markup:
+    """Oracle SL in numbers, one column a trace and one more without its repeating texts."""
+    columns = []
+    for study in studies:
+        columns.append((study.name, study.description.everything))
+        if study.description.without_loops is not None:
+            columns.append(
+                (
+                    f"{study.name}, without {len(study.description.loops)} repeating texts",
+                    study.description.without_loops,
+                )
+            )
+    share = lambda value: percent(value)  # noqa: E731
+    lines = {
+        "Iterations": lambda s: number(s.detect.iterations),
+        "Mean (detect)": lambda s: with_interval(s.detect.mean),
+        "SD": lambda s: with_interval(s.detect.sd),
+        "Median (detect)": lambda s: with_interval(s.detect.median, lambda v: number(v, 0)),
+        "Trimmed mean (detect; 10 % off either end)": lambda s: with_interval(s.detect.trimmed_mean),
+        "5 %, 95 % and 99 % quantile (detect)": lambda s: ", ".join(
+            number(_quantile(s.detect, q), 0) for q in (0.05, 0.95, 0.99)
+        ),
+        "Largest (detect)": lambda s: number(s.detect.largest),
+        "Mean (accepted) over iterations": lambda s: with_interval(s.averages.over_iterations),
+        "Mean (accepted) over all positions": lambda s: with_interval(s.averages.over_positions),
+        "Variance over that of a geometric": lambda s: with_interval(s.accepted.dispersion),
+        "The same, over what i.i.d. acceptance gives on these texts": lambda s: with_interval(s.excess_dispersion),
+        "Iterations cut short by the end of a text": lambda s: with_interval(s.censoring.iterations, share),
+        "Accepted tokens in the longest 1 % of iterations": lambda s: with_interval(s.longest_share, share),
+        "Acceptance per token, censoring corrected": lambda s: with_interval(s.acceptance_rate, lambda v: number(v, 3)),
+        "Share of variance between prompts (ICC)": lambda s: with_interval(s.heterogeneity.icc, lambda v: number(v, 3)),
+        "Correlation of neighbouring iterations": lambda s: with_interval(s.heterogeneity.lag1, lambda v: number(v, 3)),
+    }
+    rows = [(name, *(line(values) for _, values in columns)) for name, line in lines.items()]
+    return table(
+        ("", *(name for name, _ in columns)),
+        rows,
+        caption="Oracle SL, with 95 % intervals from a bootstrap over prompts",
+    )
+
+
+def _quantile(summary: Summary, share: float) -> float:
+    return next(value for key, value in summary.quantiles.items() if math.isclose(float(key), share))
