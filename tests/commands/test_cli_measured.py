@@ -107,16 +107,6 @@ def test_half_precision_goes_through_and_names_its_near_ties(tmp_path):
     assert ("leave plain decoding's" in done.output) == any(not call.equal for call in calls)
 
 
-def test_prices_of_somebody_else_beside_the_runs_stay(tmp_path):
-    trace, runs = stored(tmp_path)
-    CostModel(draft=0.5).save(runs / "cost.json")
-    words = ["validate", "--trace", trace, "--runs", runs]
-    assert "it stays as it is" in run(*words).stderr
-    assert CostModel.load(runs / "cost.json") == CostModel(draft=0.5)
-    assert run(*words, "--force").exit_code == 0
-    assert CostModel.load(runs / "cost.json").unit == "s"
-
-
 def test_the_next_steps_can_be_pasted(tmp_path):
     out = tmp_path / "it's $HOME"
     done = run("collect", out, "--limit", "1", "--max-new-tokens", "4", "--threads", "1")
@@ -126,12 +116,3 @@ def test_the_next_steps_can_be_pasted(tmp_path):
         *("oracle", "simulate", str(out), "|"),
         *("oracle", "plot", str(out), "histogram"),
     ]
-
-
-def test_the_demo_uses_again_what_it_collected_and_never_replaces_another_trace(tmp_path):
-    assert run("demo", tmp_path, "--limit", "1").exit_code == 0
-    part = tmp_path / "demo-code" / "part-00000.parquet"
-    before = part.stat().st_mtime_ns
-    assert run("demo", tmp_path, "--limit", "1").exit_code == 0 and part.stat().st_mtime_ns == before
-    assert run("demo", tmp_path, "--limit", "2").exit_code == 2 and part.stat().st_mtime_ns == before
-    assert run("demo", tmp_path, "--limit", "2", "--force").exit_code == 0 and part.stat().st_mtime_ns != before

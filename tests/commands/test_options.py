@@ -101,7 +101,7 @@ def test_an_option_of_several_commands_is_one_option():
         (["collect", "--reference", "x"], "legal: plain, assisted"),
         (["simulate", "-p", "dynamic", "-p", "dynamic"], "given twice"),
         (["validate", "--dataset", "demo-code", "--dataset", "demo-code"], "given twice"),
-        (["plot", "histogram", "-o", "FILE/x.png"], "is no folder"),
+        (["plot", "histogram", "-o", "FILE/x.png"], "name another place"),
         (["plot", "histogram", "-o", "FOLDER"], ".png"),
         (["report", "-o", "FOLDER"], "is a folder; name a file"),
         (["calibrate", "FOLDER"], "is a folder; name a file"),

@@ -48,7 +48,7 @@ def test_calibrate_replaces_no_file_without_force(tmp_path, folders):
 def test_an_empty_path_writes_nothing(tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
     done = run(*words)
-    assert done.exit_code in (1, 2) and "folder" in done.output, done.output
+    assert done.exit_code == 2 and "empty text" in done.output, done.output
     assert os.listdir(tmp_path) == []
 
 

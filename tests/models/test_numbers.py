@@ -5,7 +5,6 @@ import pytest
 import torch
 from builders.pairs import tiny_pair
 from builders.tokenizers import save, word_tokenizer
-from oracle.policies import parse
 from typer.testing import CliRunner
 
 from oracle.cli import app
@@ -14,6 +13,7 @@ from oracle.generate import Settings, assisted, plain
 from oracle.loop import draft_and_verify
 from oracle.measure import measure
 from oracle.models.scores import check_numbers, check_pass
+from oracle.policies import parse
 from oracle.timing import Clock
 
 PROMPT = np.arange(5, 11)

@@ -172,11 +172,11 @@ def test_counting_reads_no_signal():
     blind = dataclasses.replace(t, confidence=None, entropy=None, margin=None)
     for name in ("none", "constant", "heuristic", "heuristic_transient", "staircase", "dynamic:threshold=0"):
         assert rows(blind, name) == rows(t, name)
-    with pytest.raises(ValueError, match="policy dynamic.* reads the confidence"):
+    with pytest.raises(ValueError, match="no confidence: policy dynamic.* needs it"):
         simulate(blind, "dynamic")
-    with pytest.raises(ValueError, match="policy svip.* reads the entropy"):
+    with pytest.raises(ValueError, match="no entropy: policy svip.* needs it"):
         simulate(blind, "svip")
-    with pytest.raises(ValueError, match="policy roc.* reads the confidence"):
+    with pytest.raises(ValueError, match="no confidence: policy roc.* needs it"):
         simulate(blind, "roc")
 
 
