@@ -144,8 +144,9 @@ def _run(pair: Pair, encoded: Sequence[Encoded], folder: Writing, progress: bool
         neutral(pair),
         bar("collecting", "prompts", len(encoded), len(encoded) - left, progress and left > 0) as advance,
     ):
-        longest = max(len(item.tokens) + item.max_new_tokens for item in encoded)
-        how = way(pair, longest) if left else None
+        if not left:
+            return 0
+        how = way(pair, max(len(item.tokens) + item.max_new_tokens for item in encoded))
         for batch in batches:
             with _memory_errors(meta["batch_size"]):
                 records = record_batch(pair, batch, meta["max_overrun"], how, meta["reference"])

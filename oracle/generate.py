@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from transformers import PreTrainedModel
 
 from oracle.models.checks import unequal_rows
 from oracle.models.decoding import greedy_config, neutral
@@ -81,7 +82,7 @@ def check_settings(pair: Pair, settings: Settings) -> None:
 
 
 def _call(
-    pair: Pair, prompt: np.ndarray, max_new_tokens: int, clock: Clock, draft: torch.nn.Module | None = None
+    pair: Pair, prompt: np.ndarray, max_new_tokens: int, clock: Clock, draft: PreTrainedModel | None = None
 ) -> tuple[np.ndarray, float, float]:
     """New tokens, and the clock before and after."""
     target, _ = views(pair)
@@ -90,7 +91,8 @@ def _call(
     mask = torch.ones_like(ids)
     start = clock()
     with torch.inference_mode():
-        output = pair.target.generate(ids, attention_mask=mask, generation_config=config, assistant_model=draft)
+        write: Any = pair.target.generate  # a model's class decides whether it has one
+        output = write(ids, attention_mask=mask, generation_config=config, assistant_model=draft)
     end = clock()
     return output[0, ids.shape[1] :].cpu().numpy().astype(np.int32), start, end
 
@@ -143,7 +145,7 @@ class _Watch:
 
 
 @contextlib.contextmanager
-def _watched_generator(target: torch.nn.Module, watch: _Watch) -> Iterator[None]:
+def _watched_generator(target: Any, watch: _Watch) -> Iterator[None]:
     """Hand every candidate generator that this target builds meanwhile to ``watch``."""
     build = target._get_candidate_generator
 
@@ -259,7 +261,7 @@ def columns_of(values: dict[str, Any]) -> dict[str, np.ndarray]:
 def _check_in_force(observed: Observed, settings: Settings) -> None:
     """Raise RuntimeError unless the iterations show the settings that were asked for."""
     seen = observed.iterations
-    asked = {"num_assistant_tokens": (settings.tokens, seen["budget"][0])}
+    asked: dict[str, tuple[Any, Any]] = {"num_assistant_tokens": (settings.tokens, seen["budget"][0])}
     asked["assistant_confidence_threshold"] = (settings.threshold, seen["threshold"][0])
     if not settings.adaptive:
         asked["a fixed threshold"] = (

@@ -87,7 +87,9 @@ def _advance(view: View, context: Context, branches: Sequence[Branch]) -> list[C
     number = _grid(branches)
     depth = np.array([context.lengths[branch.row] + branch.position for branch in branches])
 
-    def spread(values: Sequence[int]) -> torch.Tensor:  # one value a branch -> [R, M], 0 where there is no branch
+    def spread(
+        values: Sequence[int] | np.ndarray,
+    ) -> torch.Tensor:  # one value a branch -> [R, M], 0 where there is no branch
         return torch.from_numpy(np.where(number >= 0, np.asarray(values, np.int64)[number], 0)).to(view.device)
 
     owner, place = torch.from_numpy(number).to(view.device), spread(depth)

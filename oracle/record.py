@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -136,6 +137,8 @@ def _expect_numbers(rows: Sequence[Columns], name: str, view: View) -> None:
 def _record(item: Encoded, text: Columns, choice: Columns, after: dict[int, Columns], stop: Sequence[int]) -> Record:
     wrong = np.flatnonzero(text["tokens"] != choice["tokens"]).astype(np.int32)
     said = [after.get(m, _NOTHING) for m in wrong.tolist()]
+    columns: dict[str, Any] = {name: choice[name] for name in SIGNALS}
+    columns |= {f"overrun_{name}": [each[name] for each in said] for name in ("tokens", *SIGNALS)}
     return Record(
         id=item.id,
         index=item.index,
@@ -146,6 +149,5 @@ def _record(item: Encoded, text: Columns, choice: Columns, after: dict[int, Colu
         draft_tokens=choice["tokens"].astype(np.int32),
         target_margin=text["lead"],
         overrun_position=wrong,
-        **{name: choice[name] for name in SIGNALS},
-        **{f"overrun_{name}": [columns[name] for columns in said] for name in ("tokens", *SIGNALS)},
+        **columns,
     )

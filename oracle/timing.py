@@ -59,7 +59,7 @@ def _wait_for(device: torch.device) -> Callable[[], None] | None:
     if device.type == "mps":
         return torch.mps.synchronize
     backend = getattr(torch, device.type, None)  # cuda, xpu, ...
-    if not hasattr(backend, "synchronize"):
+    if backend is None or not hasattr(backend, "synchronize"):
         raise ValueError(f"device {str(device)!r}: torch offers no way to wait for it, so nothing on it can be timed")
     return lambda: backend.synchronize(device)
 

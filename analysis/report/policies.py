@@ -11,7 +11,7 @@ from analysis.replay.simulate import SimulationResult
 from analysis.report.markup import Markup, join, number, percent, range_words, table, tag
 from analysis.study import Study, canonical
 from oracle.policies import parse
-from oracle.policies.library import settings_lines
+from oracle.policies.library import settings_lines, settings_of
 
 
 def policies_section(study: Study) -> Markup:
@@ -186,7 +186,8 @@ def settings(study: Study) -> Markup:
             class_="note",
         ),
     ]
-    if policy.threshold > 0:
+    settings = settings_of(policy)
+    if settings is not None and settings.threshold > 0:
         words = (
             "With scikit-learn installed, transformers from 5.20 on moves the threshold during each call; this is the"
             " value that it starts from."

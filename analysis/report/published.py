@@ -16,6 +16,7 @@ from analysis.report.markup import Markup, join, number, table, tag
 from analysis.report.traces import pair_name
 from analysis.study import Study
 from oracle.policies import parse
+from oracle.policies.library import fixed_length
 
 
 def published(studies: Sequence[Study]) -> Markup:
@@ -79,7 +80,7 @@ def _own_row(study: Study) -> tuple:
         number(everything.acceptance_rate.value),
         number(ratio, 3),
         number(five),
-        f"{number(constant.speedup)} ({parse(constant.policy).tokens})",
+        f"{number(constant.speedup)} ({fixed_length(parse(constant.policy))})",
         number(detect),
     )
 

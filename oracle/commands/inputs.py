@@ -77,7 +77,7 @@ def decoder(trace: Trace, tokenizer: str | None) -> Callable[[list[int]], list[s
         return None
 
     def text(token: int) -> str:
-        alone = found.decode([token])
+        alone = str(found.decode([token]))
         # SentencePiece drops the space before a word when the word stands alone.
         spaced = str(found.convert_ids_to_tokens(token)).startswith("▁") and not alone.startswith(" ")
         return " " + alone if spaced else alone

@@ -15,7 +15,7 @@ from oracle.commands.programs import show_json
 from oracle.commands.tables import show_table
 
 if TYPE_CHECKING:
-    from analysis.study import Study
+    from analysis.study import Findings
 
 
 def register(app: typer.Typer) -> None:
@@ -45,7 +45,7 @@ def stats(prices: PriceOptions, traces: Traces = None, as_json: Json = False) ->
         show_json(answer)
 
 
-def show_statistics(name: str, found: Study) -> None:
+def show_statistics(name: str, found: Findings) -> None:
     """The spread of the oracle SL, the signals, and the verdict."""
     whole, some = found.description.everything, found.description.without_loops
     columns = ["", "all texts [95 %]"] + (["without repeats"] if some else [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from transformers import DynamicCache, PreTrainedModel
@@ -34,14 +35,20 @@ def keep_rows(cache: DynamicCache, rows: torch.Tensor) -> None:
 
 def copy_rows(cache: DynamicCache, rows: Sequence[int]) -> DynamicCache:
     """Another cache that holds these rows of the batch; only for layers that remember everything."""
-    return DynamicCache([(layer.keys[rows], layer.values[rows]) for layer in cache.layers])
+    return DynamicCache([(keys[rows], values[rows]) for keys, values in _contents(cache)])
 
 
 def behind_zeros(cache: DynamicCache, columns: int) -> DynamicCache:
     """Another cache, with so many columns of zeros before what this one holds."""
     padding = (0, 0, columns, 0)  # keys and values are [rows, heads, columns, size]
     pad = torch.nn.functional.pad
-    return DynamicCache([(pad(layer.keys, padding), pad(layer.values, padding)) for layer in cache.layers])
+    return DynamicCache([(pad(keys, padding), pad(values, padding)) for keys, values in _contents(cache)])
+
+
+def _contents(cache: DynamicCache) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Keys and values of each layer of a cache that has been read into."""
+    layers: list[Any] = cache.layers  # of kinds that keep keys and values: others are never copied
+    return [(layer.keys, layer.values) for layer in layers]
 
 
 def remembered(model: PreTrainedModel) -> int | None:

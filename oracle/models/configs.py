@@ -59,7 +59,7 @@ def positions(model: PreTrainedModel) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def whole(value: object) -> int | None:
+def whole(value: Any) -> int | None:
     """The whole number that a number of any type is; None for what is no number, or none that is whole."""
     item = value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
     if isinstance(item, bool) or not isinstance(item, (int, float)):

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oracle.models.untrusted import CODE_REFUSED, Refused, check_config, check_tokenizer, check_weights, no_questions
 
@@ -84,7 +84,7 @@ def load_model(source: str, where: dict[str, bool], dtype: str, device: str) -> 
     with _explained(source, where), _quiet():
         config = load_config(source, where)
         check_weights(_path(source), config, where)
-        model, found = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             _path(source),
             config=config,  # what was checked, and not another reading of it
             dtype=dtype,
@@ -93,6 +93,7 @@ def load_model(source: str, where: dict[str, bool], dtype: str, device: str) -> 
             output_loading_info=True,
             **where,
         )
+    model, found = loaded
     if found["missing_keys"]:
         some = ", ".join(sorted(found["missing_keys"])[:3])
         raise ValueError(f"{source}: the checkpoint lacks {len(found['missing_keys'])} weights ({some}); get it again")

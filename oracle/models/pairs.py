@@ -48,12 +48,12 @@ def load_pair(
         if load_config(source, options).is_encoder_decoder:
             raise ValueError(encoder_decoder(role, source))
     tokenizers = [load_tokenizer(source, options) for source, options in zip(sources, where, strict=True)]
-    if None not in tokenizers:
-        check_tokenizers(*tokenizers)
+    if tokenizers[0] is not None and tokenizers[1] is not None:
+        check_tokenizers(tokenizers[0], tokenizers[1])
     kind = "float32" if name == "demo" and dtype == "auto" else dtype
     models = [load_model(*each[:2], kind, each[2]) for each in zip(sources, where, devices, strict=True)]
     tokenizer = next((one for one in tokenizers if one is not None), None)
-    pair = Pair(*models, tokenizer, name or " + ".join(sources))
+    pair = Pair(models[0], models[1], tokenizer, name or " + ".join(sources))
     check_pair(pair)
     return pair
 

@@ -24,7 +24,7 @@ CODE_REFUSED = (
 _INDEX = "model.safetensors.index.json"
 # Implementations that a configuration may name -> the package that has to be there, where one has to; without it, or
 # under any other name, the library would fetch code from the hub.
-_ATTENTION = {
+_ATTENTION: dict[str, str | None] = {
     "eager": None,
     "sdpa": None,
     "flex_attention": None,
@@ -32,7 +32,7 @@ _ATTENTION = {
     "flash_attention_3": "flash_attn_interface",
     "flash_attention_4": "flash_attn",
 }
-_EXPERTS = {"eager": None, "batched_mm": None, "grouped_mm": None}
+_EXPERTS: dict[str, str | None] = {"eager": None, "batched_mm": None, "grouped_mm": None}
 
 
 class Refused(ValueError):
@@ -54,12 +54,16 @@ def no_questions() -> Iterator[None]:
 
 def check_config(source: str, config: PreTrainedConfig) -> None:
     """Raise Refused where a configuration names code of the hub, or weights that are not safetensors of its own."""
+    implementations: dict[str, dict[str, str | None]] = {
+        "attn_implementation": _ATTENTION,
+        "experts_implementation": _EXPERTS,
+    }
     for part in _parts(config):
-        for key, legal in (("attn_implementation", _ATTENTION), ("experts_implementation", _EXPERTS)):
+        for key, legal in implementations.items():
             _check_implementation(source, key, getattr(part, f"_{key}", None), legal)
     weights = getattr(config, "transformers_weights", None)
     if weights is not None and not (
-        _own_file(weights) and weights.endswith((".safetensors", ".safetensors.index.json"))
+        _own_file(weights) and str(weights).endswith((".safetensors", ".safetensors.index.json"))
     ):
         raise Refused(
             f"{source}: its configuration names {weights!r} as weights; only *.safetensors of the checkpoint itself are "
@@ -79,11 +83,11 @@ def check_weights(source: str, config: PreTrainedConfig, where: dict[str, bool])
             f"{source}: holds the shards of a distributed training (shard-*.safetensors), whose reader can unpickle; load "
             "them where they were made and save them with save_pretrained, then give that folder"
         )
-    for name in {_INDEX, getattr(config, "transformers_weights", None) or _INDEX}:
+    for name in {_INDEX, str(getattr(config, "transformers_weights", None) or _INDEX)}:
         if not name.endswith(".index.json") or not (index := _file(source, name, where)):
             continue
         for shard in _shards(source, name, index):
-            if not (_own_file(shard) and shard.endswith(".safetensors")):
+            if not (_own_file(shard) and str(shard).endswith(".safetensors")):
                 raise Refused(
                     f"{source}: {name} names {shard!r}; only *.safetensors of the checkpoint itself are read: get the "
                     "checkpoint again, or save it with save_pretrained"
@@ -99,7 +103,10 @@ def check_tokenizer(source: str, where: dict[str, bool]) -> None:
     from transformers.models.auto.tokenization_auto import get_tokenizer_config, tokenizer_class_from_name
     from transformers.utils.import_utils import DummyObject
 
-    for named in (get_tokenizer_config(source, **where), _config_dict(source, where)):
+    for named in (
+        get_tokenizer_config(source, local_files_only=where["local_files_only"]),
+        _config_dict(source, where),
+    ):
         name = named.get("tokenizer_class")
         if not isinstance(name, str):
             continue
@@ -155,7 +162,7 @@ def _own_file(name: object) -> bool:
 
 def _file(source: str, name: str, where: dict[str, bool]) -> str | None:
     """Path of a file of the checkpoint, fetched where it may be; None where there is none."""
-    from transformers.utils import cached_file
+    from transformers.utils.hub import cached_file
 
     return cached_file(
         source,

@@ -28,7 +28,9 @@ class View:
     @property
     def device(self) -> torch.device:
         """Where the model wants its token ids; models spread over devices move the rest themselves."""
-        return self.model.get_input_embeddings().weight.device
+        weight = self.model.get_input_embeddings().weight
+        assert isinstance(weight, torch.Tensor)  # an embedding's table
+        return weight.device
 
     @property
     def context(self) -> int | None:

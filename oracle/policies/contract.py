@@ -51,8 +51,8 @@ class Signals:
     @staticmethod
     def of(confidence: np.ndarray, entropy: np.ndarray, margin: np.ndarray) -> Signals:
         """Signals at hand, float [lanes, width] each."""
-        held = dict(zip(SIGNALS, (confidence, entropy, margin), strict=True))
-        return Signals(confidence.shape, held.__getitem__)
+        held: dict[str, np.ndarray] = {"confidence": confidence, "entropy": entropy, "margin": margin}
+        return Signals((confidence.shape[0], confidence.shape[1]), held.__getitem__)
 
     @functools.cached_property
     def confidence(self) -> np.ndarray:
@@ -229,6 +229,7 @@ def whole(name: str, value: Any, low: int, high: int = MOST_TOKENS, hint: str = 
     """Raise ValueError unless ``value`` is a whole number from ``low`` to ``high``."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise ValueError(f"{name}={value!r}: must be a whole number from {low} to {high}")
+    value = int(value)
     if value < low:
         raise ValueError(f"{name}={value}: must be at least {low}{hint}")
     if value > high:
@@ -239,6 +240,7 @@ def share(name: str, value: Any, high: float = 1.0, off: str = "") -> None:
     """Raise ValueError unless ``value`` is a number from 0 to ``high``."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise ValueError(f"{name}={value!r}: must be a number between 0{off} and {high:g}")
+    value = float(value)
     if not (math.isfinite(value) and 0 <= value <= high):
         raise ValueError(f"{name}={value}: must be between 0{off} and {high:g}")
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any, cast
 
 import numpy as np
 
@@ -69,7 +70,7 @@ def load(path: str, name: str, text: str, *, run: bool) -> type[Policy] | FromFu
         NAMES.setdefault(found, spec)
         return found
     if callable(found) and not isinstance(found, type):
-        return FromFunction(found, name=spec)
+        return FromFunction(cast(Callable[[Signals], Any], found), name=spec)
     own = [
         key for key, value in vars(_FILES[file]).items() if getattr(value, "__module__", "") == _FILES[file].__name__
     ]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 
-from oracle.policies.contract import Policy, State
+from oracle.policies.contract import Policy, State, budget_of
 from oracle.policies.counting import Constant, Heuristic, HeuristicTransient, Length
 from oracle.policies.learning import Roc
-from oracle.policies.thresholds import Dynamic
+from oracle.policies.thresholds import Below, Dynamic
 
-# The class itself counts: one that inherits from it has a rule of its own.
-_SCHEDULE: dict[type[Policy], str] = {
+_SCHEDULE: dict[type[Below] | type[Roc], str] = {
     Constant: "constant",
     Dynamic: "constant",
     Roc: "constant",
@@ -38,8 +38,7 @@ def settings_of(policy: Policy, state: State | None = None) -> Settings | None:
 
     Raises ValueError for `roc` where scikit-learn is not installed: the library would quietly keep the threshold fixed.
     """
-    schedule = _SCHEDULE.get(type(policy))
-    if schedule is None:
+    if not _known(policy):
         return None
     adaptive = isinstance(policy, Roc) and policy.threshold > 0
     if adaptive and not has_scikit_learn():
@@ -47,8 +46,8 @@ def settings_of(policy: Policy, state: State | None = None) -> Settings | None:
             f"policy '{policy}' refits its threshold with scikit-learn, which is not installed; "
             f"install scikit-learn, or measure dynamic:threshold={policy.threshold:g} for the fixed threshold"
         )
-    tokens = policy.budget(policy.start(1) if state is None else state)
-    return Settings(int(np.max(tokens)), schedule, float(policy.threshold), adaptive)
+    tokens = budget_of(policy, policy.start(1) if state is None else state)
+    return Settings(int(np.max(tokens)), _SCHEDULE[type(policy)], float(policy.threshold), adaptive)
 
 
 def state_left(policy: Policy, state: State, tokens: float) -> State:
@@ -62,7 +61,7 @@ def settings_lines(policy: Policy) -> str:
     The library reads these from the draft's generation_config only; given to ``generate`` they are ignored.  A
     threshold of None means 0.4 there, so 0.0 is written out.  Raises ValueError for a policy that no lines can set.
     """
-    if not settable(policy):
+    if not _known(policy) or isinstance(policy, Roc):
         names = ", ".join(kind.__name__ for kind in _SCHEDULE if kind is not Roc)
         raise ValueError(f"{policy} is not a policy of transformers' own; those are {names}")
     return "\n".join(
@@ -77,19 +76,25 @@ def settings_lines(policy: Policy) -> str:
 
 def settable(policy: Policy) -> bool:
     """Whether settings alone make the library follow the policy; `roc` hangs on what is installed beside it."""
-    return type(policy) in _SCHEDULE and type(policy) is not Roc
+    return _known(policy) and not isinstance(policy, Roc)
 
 
 def what_runs(policy: Policy) -> Policy:
     """The policy as the generator knows it: a threshold of 0 is a constant, whatever its name."""
-    off = type(policy) in (Constant, Dynamic, Roc) and policy.threshold == 0
-    return Constant(policy.tokens) if off else policy
+    if _known(policy) and type(policy) in (Constant, Dynamic, Roc) and policy.threshold == 0:
+        return Constant(policy.tokens)
+    return policy
 
 
 def fixed_length(policy: Policy) -> int | None:
     """The tokens that the policy drafts in every iteration with room for them; None where that varies."""
     runs = what_runs(policy)
-    return runs.tokens if type(runs) is Constant and runs.threshold == 0 else None
+    return runs.tokens if isinstance(runs, Constant) and type(runs) is Constant and runs.threshold == 0 else None
+
+
+def _known(policy: Policy) -> TypeGuard[Below | Roc]:
+    """Whether the library has this rule: the class itself counts, one that inherits from it has a rule of its own."""
+    return type(policy) in _SCHEDULE
 
 
 def has_scikit_learn() -> bool:

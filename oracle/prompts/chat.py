@@ -52,7 +52,7 @@ def _render(tokenizer: PreTrainedTokenizerBase, name: str, text: str) -> str:
         if _raises_to_a_power(tokenizer.get_chat_template()):
             raise ValueError("it computes a power, which no bound of time can interrupt")
         with _bounded_memory(_MOST_MEMORY + 64 * len(text)), _bounded_time(SECONDS):
-            return tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
+            return str(tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
     except _TooLong:
         raise ValueError(_unusable(name, f"it was not done after {SECONDS:g} s")) from None
     except MemoryError:

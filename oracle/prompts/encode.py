@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -69,33 +70,31 @@ def digest(encoded: Sequence[Encoded]) -> str:
 def _token_ids(pair: Pair, prompts: Iterable, chat: bool) -> Iterator[tuple[int, str, list[int]]]:
     for index, prompt in enumerate(prompts):
         name = str(getattr(prompt, "id", index))
-        text = getattr(prompt, "text", prompt)
+        text: Any = getattr(prompt, "text", prompt)
         if isinstance(text, str):
-            yield index, name, _tokenize(pair, prompt, name, chat)
+            yield index, name, _tokenize(pair, getattr(prompt, "user_turn", text) if chat else text, name, chat)
         elif chat:
             raise ValueError(f"prompt {name} is token ids, but only text fits a chat template; leave chat out")
         else:
             yield index, name, _whole_numbers(text, name)
 
 
-def _tokenize(pair: Pair, prompt: object, name: str, chat: bool) -> list[int]:
+def _tokenize(pair: Pair, text: str, name: str, chat: bool) -> list[int]:
     """The ids of a text; none where it has no token of its own."""
     if pair.tokenizer is None:
         raise ValueError(f"prompt {name} is text, but the pair has no tokenizer; give token ids, or a Pair with one")
     if chat:
         from oracle.prompts.chat import render_chat
 
-        turn = getattr(prompt, "user_turn", prompt)
-        return list(render_chat(pair.tokenizer, turn)) if turn.strip() else []
-    text = getattr(prompt, "text", prompt)
+        return list(render_chat(pair.tokenizer, text)) if text.strip() else []
     # A tokenizer may have been saved with padding and truncation switched on.
-    plain = {"padding": False, "truncation": False, "verbose": False}
+    plain: dict[str, Any] = {"padding": False, "truncation": False, "verbose": False}
     ids = list(pair.tokenizer(text, **plain)["input_ids"])
     added = len(ids) <= pair.tokenizer.num_special_tokens_to_add()
     return ids if not added or pair.tokenizer(text, add_special_tokens=False, **plain)["input_ids"] else []
 
 
-def _whole_numbers(tokens: object, name: str) -> list[int]:
+def _whole_numbers(tokens: Any, name: str) -> list[int]:
     """A prompt's ids, read by value: whole numbers of any type in a list, an array or a tensor of one dimension."""
     if not isinstance(tokens, (list, tuple)) and getattr(tokens, "ndim", None) != 1:
         shape = f" of shape {tuple(tokens.shape)}" if hasattr(tokens, "shape") else ""
@@ -103,15 +102,16 @@ def _whole_numbers(tokens: object, name: str) -> list[int]:
             f"prompt {name} is neither text nor a sequence of token ids: {str(tokens)[:60]!r}{shape}; "
             "give a string or a flat list of ids"
         )
-    values = tokens.tolist() if hasattr(tokens, "tolist") else tokens
+    values = tokens if isinstance(tokens, (list, tuple)) else tokens.tolist()
     ids = [whole(value) for value in values]
-    if None in ids:
+    known = [number for number in ids if number is not None]
+    if len(known) < len(ids):
         at = ids.index(None)
         raise ValueError(
             f"prompt {name} is neither text nor a sequence of token ids: it has {str(values[at])[:60]!r} "
             f"({type(values[at]).__name__}) at index {at}; give whole numbers"
         )
-    return ids
+    return known
 
 
 def _problem(ids: list[int], known: int, context: int | None) -> str | None:

@@ -91,7 +91,7 @@ def _array(column: Column, cells: Sequence[Any]) -> pa.Array:
 
 def _read(handle: BinaryIO, columns: Sequence[Column], verify: Callable[[pa.Table], None]) -> dict[str, Flat]:
     size = os.fstat(handle.fileno()).st_size
-    limits = {"thrift_string_size_limit": max(size, 1), "thrift_container_size_limit": max(size, 1)}
+    limits: dict[str, Any] = {"thrift_string_size_limit": max(size, 1), "thrift_container_size_limit": max(size, 1)}
     file = pq.ParquetFile(handle, pre_buffer=False, page_checksum_verification=True, **limits)
     _expect_plausible(file.metadata, size, {column.name for column in columns})
     present = _present(file.schema_arrow, columns)
