@@ -29,4 +29,9 @@ def test_every_file_read_at_run_time_is_package_data():
 def test_the_readme_holds_the_command_that_ci_runs():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     command = readme.split("<!-- test command -->\n```bash\n", 1)[1].split("\n```", 1)[0]
-    assert "-c constraints.txt" in command and command.endswith("pytest")
+    assert "-c constraints.txt" in command and command.endswith("pytest -n 2")
+
+
+def test_the_type_hints_are_shipped():
+    for package in ("oracle", "analysis"):
+        assert (ROOT / package / "py.typed").is_file() and "py.typed" in SETUP["package-data"][package]
