@@ -23,7 +23,8 @@ def main(cost_file: str, *paths: str) -> None:
     for name, trace in traces.items():
         s = summarize(trace)
         print(
-            f"| {name} | {s.prompts} | {s.tokens:,} | {s.agreement:.1%} | {s.detect_mean:.1f} ± {s.detect_sd:.1f} | {s.censored:.1%} |"
+            f"| {name} | {s.prompts} | {s.tokens:,} | {s.agreement:.1%}"
+            f" | {s.detect_mean:.1f} ± {s.detect_sd:.1f} | {s.censored:.1%} |"
         )
     print()
     for policy in POLICIES:

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Budget", "CostModel", "Pair", "Runs", "Source", "Trace", "calibrate", "collect", "compare", "fit", "list_policies",
-    "load_pair", "load_prompts", "measure", "parse", "plot_calibration", "plot_hazard", "plot_heatmap", "plot_histogram",
-    "plot_iterations", "plot_position", "plot_roc", "plot_simulated_vs_measured", "plot_survival", "plot_variance",
-    "report", "save", "simulate", "stats", "validate",
+    "load_pair", "load_prompts", "measure", "parse", "plot_calibration", "plot_hazard", "plot_heatmap",
+    "plot_histogram", "plot_iterations", "plot_position", "plot_roc", "plot_simulated_vs_measured", "plot_survival",
+    "plot_variance", "report", "save", "simulate", "stats", "validate",
 ]  # fmt: skip
 
 _MODULES = {

@@ -83,9 +83,10 @@ def collect(
     """Record the oracle of a pair on prompts as a trace in the directory ``out``, one part a batch of prompts.
 
     ``prompts`` are strings, sequences of token ids or what ``load_prompts`` gives; ``chat`` puts texts into the
-    tokenizer's chat template.  ``reference`` says whose text it is: "plain" greedy decoding of the target, or that of an
-    "assisted" run with a constant lookahead of 5 (in half precision the two may part).  ``resume`` goes on after the finished parts of an earlier run with the same settings, or
-    begins; ``force`` replaces a trace that is there.  ``progress`` shows a bar on stderr where that is a terminal.
+    tokenizer's chat template.  ``reference`` says whose text it is: "plain" greedy decoding of the target, or that of
+    an "assisted" run with a constant lookahead of 5 (in half precision the two may part).  ``resume`` goes on after the
+    finished parts of an earlier run with the same settings, or begins; ``force`` replaces a trace that is there.
+    ``progress`` shows a bar on stderr where that is a terminal.
 
     Raises ValueError for arguments that make no sense, RuntimeError for a run that failed (finished parts are kept).
     """

@@ -163,7 +163,7 @@ def _watched_generator(target: Any, watch: _Watch) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_advice_unheard() -> Iterator[None]:
-    """Keep back what the library logs about its own call of the draft's `generate`: its user can do nothing about it."""
+    """Keep back what the library logs about its own call of the draft's `generate`: users can do nothing about it."""
     logger = logging.getLogger("transformers.generation.utils")
 
     def others(record: logging.LogRecord) -> bool:

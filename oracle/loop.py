@@ -1,6 +1,7 @@
 """Draft and verify: speculative decoding with any policy object, greedy, on one screen.
 
-It runs the policies that the library does not have, one lane at a time, and is what the replay in ``analysis.replay`` mirrors.
+It runs the policies that the library does not have, one lane at a time, and is what the replay in ``analysis.replay``
+mirrors.
 """
 
 from __future__ import annotations

@@ -111,8 +111,8 @@ def _advance(view: View, context: Context, branches: Sequence[Branch]) -> list[C
             front = (~going).long().argsort(dim=-1, stable=True)[:, :most]  # branches that go on first, in order
             ids, place, room, owner, going = (one.gather(1, front) for one in (ids, place, room, owner, going))
             visible = visible.gather(1, front[:, :, None].expand(-1, -1, visible.shape[-1]))
-        # The model reads what has ended too, as long as a longer row keeps it in the grid: nothing there may lie outside
-        # its tables, and token and position 0 never do.
+        # The model reads what has ended too, as long as a longer row keeps it in the grid: nothing there may lie
+        # outside its tables, and token and position 0 never do.
         ids, place = (torch.where(going, one, 0) for one in (ids, place))
     return said.split(len(branches))
 

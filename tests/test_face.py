@@ -120,6 +120,7 @@ def test_a_file_of_the_users_that_hides_analysis_is_named(tmp_path, kind, loaded
     done = fresh(code, cwd=tmp_path)
     assert done.returncode == 1
     assert f"ImportError: {file} hides the toolkit's own `analysis`" in done.stderr.splitlines()[-1]
-    command = f"import sys; sys.path.append({str(ROOT)!r}); sys.argv = ['oracle', 'simulate']; import oracle.cli as c; c.main()"
+    command = f"import sys; sys.path.append({str(ROOT)!r}); sys.argv = ['oracle', 'simulate']; "
+    command += "import oracle.cli as c; c.main()"
     said = fresh(command, cwd=tmp_path)
     assert said.returncode == 1 and str(file) in said.stderr and "Traceback" not in said.stderr

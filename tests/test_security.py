@@ -97,7 +97,7 @@ def refused(folder, honest, message, marker, asked):
 
 
 def ignored(folder, honest, marker, asked):
-    """Load the pair and write a text with it; what the folder asks for beside its weights is as if it were not there."""
+    """Load the pair and write a text with it; what the folder asks for beside its weights is passed over."""
     pair = load_pair(target=folder, draft=folder, device="cpu")
     clean = load_pair(target=honest[1], draft=honest[1], device="cpu")
     texts = [plain(each, np.array([1, 5, 9]), max_new_tokens=4, clock=Clock()).tokens for each in (pair, clean)]
@@ -162,7 +162,8 @@ def test_a_tokenizer_that_only_the_folder_knows(auto_map, draft, honest, marker,
 
 @pytest.mark.parametrize(
     "name",
-    ["AutoTokenizer", "AutoTokenizerFast", "AutoConfig", "AutoModelForCausalLM", "AutoProcessor", "RagTokenizer", "pipeline"],
+    ["AutoTokenizer", "AutoTokenizerFast", "AutoConfig", "AutoModelForCausalLM", "AutoProcessor", "RagTokenizer",
+     "pipeline"],
 )  # fmt: skip
 @pytest.mark.parametrize("file", ["tokenizer_config.json", "config.json"])
 def test_another_loader_of_the_library_is_no_tokenizer(name, file, draft, honest, marker, asked):
@@ -297,7 +298,11 @@ def test_an_unrelated_safetensors_opens_no_door(draft, honest, marker, asked):
     refused(draft, honest, "cannot be loaded", marker, asked)
 
 
-@pytest.mark.parametrize("shard", ["../honest.safetensors", "/etc/x.safetensors", "..\\x.safetensors", "C:\\x.safetensors", "own.bin", "sub/../../x.safetensors"])  # fmt: skip
+@pytest.mark.parametrize(
+    "shard",
+    ["../honest.safetensors", "/etc/x.safetensors", "..\\x.safetensors", "C:\\x.safetensors", "own.bin",
+     "sub/../../x.safetensors"],
+)  # fmt: skip
 @pytest.mark.parametrize("named", [False, True])
 def test_an_index_names_only_safetensors_of_the_folder(shard, named, draft, honest, marker, asked):
     index = draft / ("own.safetensors.index.json" if named else "model.safetensors.index.json")
@@ -347,7 +352,7 @@ def test_a_file_is_no_checkpoint(draft, marker, asked, monkeypatch):
         load_pair(target="config.json", draft="config.json")
 
 
-# --- models of the hub, as its cache holds them ------------------------------------------------------------------------
+# --- models of the hub, as its cache holds them -----------------------------------------------------------------------
 
 
 def cached(folder, root, monkeypatch):

@@ -197,7 +197,7 @@ def _ranked(values: np.ndarray, outcome: np.ndarray) -> _Ranked | None:
 
 
 def _area(ranked: _Ranked | None, outcome: np.ndarray, prompt: np.ndarray) -> Estimate:
-    """See `auc`.  A placement is the share of the other class that a score is on the right side of, ties counted half."""
+    """See `auc`.  A placement is the share of the other class that a score is on the right side of, ties count half."""
     if ranked is None:
         return NO_AREA
     positive = int(ranked.hits.sum())

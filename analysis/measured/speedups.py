@@ -101,7 +101,7 @@ def _decoding(plain: Call, call: Call) -> tuple[float, float]:
 
 
 def plain_steps(plain: Call, call: Call) -> np.ndarray:
-    """Plain decoding's seconds for each token after ``call``'s first iteration; its mean step where the texts differ."""
+    """Plain decoding's seconds per token after ``call``'s first iteration; its mean step where the texts differ."""
     first = int(call.accepted[0]) + 1
     if np.array_equal(plain.tokens, call.tokens):
         return plain.seconds[first:]

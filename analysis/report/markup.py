@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
 from string import Template
 
-# Control characters have no place in HTML, and those that turn the direction of text would move what stands around them.
+# Control characters have no place in HTML, and those that turn the direction of text would move what is around them.
 _UNSHOWN = dict.fromkeys(
     [*(set(range(32)) - {9, 10, 13}), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)],
     "\N{REPLACEMENT CHARACTER}",

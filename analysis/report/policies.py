@@ -171,8 +171,8 @@ def settings(study: Study) -> Markup:
             "p",
             f"Of {tried} settings of transformers' assisted generation that were replayed, ",
             tag("code", winner.policy),
-            f" is the fastest: {winner.speedup:.2f} times plain decoding ({range_words(winner.speedup_estimate())}). The best"
-            " constant lookahead, ",
+            f" is the fastest: {winner.speedup:.2f} times plain decoding ({range_words(winner.speedup_estimate())})."
+            " The best constant lookahead, ",
             tag("code", constant.policy),
             f", reaches {constant.speedup:.2f}. The winner was picked on the prompts that it is judged on, so expect"
             " slightly less on others.",

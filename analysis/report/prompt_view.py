@@ -56,7 +56,8 @@ def view_prompts(
 ) -> list[dict]:
     """The chosen prompts (int64 array of numbers) of ``trace`` under ``results``, as JSON types.
 
-    Raises ValueError for a trace without draft tokens.  ``source`` is the trace's number in the page; new token strings are entered in ``table`` (string -> number).
+    Raises ValueError for a trace without draft tokens.  ``source`` is the trace's number in the page; new token strings
+    are entered in ``table`` (string -> number).
     """
     pieces = [_pieces(trace, results, prompt) for prompt in chosen.tolist()]
     ids = [

@@ -97,7 +97,7 @@ def _named_tokenizer(name: str) -> PreTrainedTokenizerBase:
 
 
 def _target_tokenizer(trace: Trace) -> PreTrainedTokenizerBase | None:
-    """The tokenizer of the trace's target from the hub's cache or this package; None, with a note, if it is in neither."""
+    """The tokenizer of the trace's target from the hub's cache or this package; None, with a note, if in neither."""
     from oracle.models.loading import cached_folder, load_tokenizer
     from oracle.shipped import data_path
 

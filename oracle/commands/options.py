@@ -39,7 +39,8 @@ Tokenizer = Annotated[
     str | None,
     typer.Option(
         "--tokenizer",
-        help="Its folder, or a model in the cache of Hugging Face; default: the trace's target, if it is in that cache.",
+        help="Its folder, or a model in the cache of Hugging Face; default: the trace's target, "
+        "if it is in that cache.",
     ),
 ]
 Overrun = Annotated[

@@ -29,7 +29,7 @@ def report(
     policy: Policies = None,
     tokenizer: Tokenizer = None,
 ) -> None:
-    """Write one self-contained page: what was collected, the verdict, figures, tables, and single prompts to look into."""
+    """Write one self-contained page: what was collected, the verdict, figures, tables, and single prompts in detail."""
     from analysis.replay.simulate import USUAL
     from analysis.study import Source, canonical
     from oracle.records.runs import Runs

@@ -72,7 +72,7 @@ class Abilities:
 
     @cached_property
     def shares_a_cache(self) -> bool:
-        """Whether all branches of a text may advance on one cache: nothing has fallen out of it, and masks are obeyed."""
+        """Whether all branches of a text may advance on one cache: nothing fell out of it, and masks are obeyed."""
         if self._longest is not None and self._longest < _SHORTEST:
             return True  # there will be no branch
         kept = self.remembers

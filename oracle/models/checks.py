@@ -27,8 +27,8 @@ def check_pair(pair: Pair) -> None:
             raise ValueError(encoder_decoder(role, name_of(model)))
         if getattr(model, "_is_stateful", False):
             raise ValueError(
-                f"the {role} ({name_of(model)}) keeps a recurrent state, which cannot be rolled back to an earlier token "
-                "as speculative decoding needs; choose a model with attention only"
+                f"the {role} ({name_of(model)}) keeps a recurrent state, which cannot be rolled back to an earlier "
+                "token as speculative decoding needs; choose a model with attention only"
             )
     if remark := says_no_eos(pair):  # raises for a value that names no token
         warnings.warn(remark, stacklevel=2)
@@ -77,8 +77,8 @@ def unequal_rows(pair: Pair) -> str | None:
     if target == draft:
         return None
     return (
-        f"the target has {target} embedding rows and the draft {draft}: the library takes them for different tokenizers "
-        "and would draft on another path; shrink the larger model once with "
+        f"the target has {target} embedding rows and the draft {draft}: the library takes them for different "
+        "tokenizers and would draft on another path; shrink the larger model once with "
         f"resize_token_embeddings({min(target, draft)}) and save_pretrained, then give that folder"
     )
 

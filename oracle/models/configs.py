@@ -1,4 +1,4 @@
-"""What a model's configuration says about ids, rows and positions, read by value: a checkpoint may write it in any type."""
+"""What a model's configuration says about ids, rows and positions, read by value: a checkpoint may hold any type."""
 
 from __future__ import annotations
 

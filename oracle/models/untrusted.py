@@ -1,7 +1,7 @@
-"""A checkpoint is data: what one asks the library to run, fetch or open beyond its own files is refused before it loads.
+"""A checkpoint is data: what it asks the library to run, fetch or open beyond its own files is refused before it loads.
 
-``trust_remote_code=False`` alone is not enough.  The library leaves that argument out of some calls of its own, where it
-then asks on the terminal; a configuration can name attention code of the hub; an adapter's configuration can name
+``trust_remote_code=False`` alone is not enough.  The library leaves that argument out of some calls of its own, where
+it then asks on the terminal; a configuration can name attention code of the hub; an adapter's configuration can name
 another model; and an index of weights can name any file.
 """
 
@@ -66,8 +66,8 @@ def check_config(source: str, config: PreTrainedConfig) -> None:
         _own_file(weights) and str(weights).endswith((".safetensors", ".safetensors.index.json"))
     ):
         raise Refused(
-            f"{source}: its configuration names {weights!r} as weights; only *.safetensors of the checkpoint itself are "
-            "read: take transformers_weights out of config.json"
+            f"{source}: its configuration names {weights!r} as weights; only *.safetensors of the checkpoint itself "
+            "are read: take transformers_weights out of config.json"
         )
 
 
@@ -75,13 +75,13 @@ def check_weights(source: str, config: PreTrainedConfig, where: dict[str, bool])
     """Raise Refused for an adapter, and for an index that names anything but safetensors of the checkpoint itself."""
     if _file(source, "adapter_config.json", where):
         raise Refused(
-            f"{source}: holds an adapter (adapter_config.json), which can name another model and change this one; merge "
-            "it once (merge_and_unload and save_pretrained of peft), then give that folder"
+            f"{source}: holds an adapter (adapter_config.json), which can name another model and change this one; "
+            "merge it once (merge_and_unload and save_pretrained of peft), then give that folder"
         )
     if any(Path(source).glob("shard-*-model-*-of-*.safetensors")):
         raise Refused(
-            f"{source}: holds the shards of a distributed training (shard-*.safetensors), whose reader can unpickle; load "
-            "them where they were made and save them with save_pretrained, then give that folder"
+            f"{source}: holds the shards of a distributed training (shard-*.safetensors), whose reader can unpickle; "
+            "load them where they were made and save them with save_pretrained, then give that folder"
         )
     for name in {_INDEX, str(getattr(config, "transformers_weights", None) or _INDEX)}:
         if not name.endswith(".index.json") or not (index := _file(source, name, where)):

@@ -1,8 +1,8 @@
 """What a stopping policy is: a frozen dataclass of numbers whose methods answer for many drafts at once.
 
-The first axis of everything is the *lane* (a prompt, a setting, or both); a draft is a row.  The real loop runs one lane,
-the replay thousands.  There are no flags: what a policy needs follows from the methods that it overrides, from its type
-(`Policy` or `TokenRule`) and from the signals that it reads.
+The first axis of everything is the *lane* (a prompt, a setting, or both); a draft is a row.  The real loop runs one
+lane, the replay thousands.  There are no flags: what a policy needs follows from the methods that it overrides, from
+its type (`Policy` or `TokenRule`) and from the signals that it reads.
 """
 
 from __future__ import annotations
@@ -111,23 +111,23 @@ class Policy:
     def stop(self, signals: Signals, state: State) -> np.ndarray | None:
         """Where drafting stops after a token, bool [lanes, width]; None, or not overridden: never.
 
-        A row of ``signals`` is a draft from its first token on, so an answer may depend on earlier tokens of its row.  Each
-        field of ``state`` comes as a column, [lanes, 1], so that it goes with the rows.
+        A row of ``signals`` is a draft from its first token on, so an answer may depend on earlier tokens of its row.
+        Each field of ``state`` comes as a column, [lanes, 1], so that it goes with the rows.
         """
         return None
 
     def send(self, passes: np.ndarray, stopped: np.ndarray, state: State) -> np.ndarray:
         """How many of the drafted tokens are verified, int [lanes]; not overridden: all of them.
 
-        ``passes`` (int [lanes]) were drafted and paid for; where ``stopped`` (bool [lanes]) `stop` ended the draft after the
-        last of them.  An exclusive stop leaves that one out; a draft that is too short is dropped with 0.
+        ``passes`` (int [lanes]) were drafted and paid for; where ``stopped`` (bool [lanes]) `stop` ended the draft
+        after the last of them.  An exclusive stop leaves that one out; a draft that is too short is dropped with 0.
         """
         return passes
 
     def update(self, state: State, drafted: np.ndarray, accepted: np.ndarray, signals: Signals) -> State:
         """State after an iteration of ``drafted`` tokens verified and ``accepted`` kept, int [lanes] each.
 
-        ``signals`` are those of the drafted tokens, [lanes, width]; column k of a lane means something where k < drafted.
+        ``signals`` are those of the drafted tokens, [lanes, width]; column k of a lane has a meaning where k < drafted.
         """
         return state
 
@@ -176,7 +176,7 @@ def judges_alone(policy: Policy) -> bool:
 
 
 def stops_at(policy: Policy, signals: Signals, state: State) -> np.ndarray | None:
-    """``policy.stop`` with the state as columns, bool [lanes, width], or None.  ValueError for another shape or type."""
+    """``policy.stop`` with the state as columns, bool [lanes, width] or None.  ValueError for another shape or type."""
     columns = (field[:, None] if np.ndim(field) == 1 else field for field in state)
     answer = policy.stop(signals, rebuilt(state, columns))
     return None if answer is None else checked(policy, "stop", answer, signals.shape)

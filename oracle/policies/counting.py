@@ -64,7 +64,7 @@ _WINS = np.array([2, 2, 4, 10, 6, 4, 3, 2, 2])  # to climb from each of them
 
 @dataclass(frozen=True)
 class Staircase(Policy):
-    """Lengths 3, 4, 6, 8, 12, 16, 24, 32, 48: up after some drafts accepted whole, down after one that was not (llama.cpp)."""
+    """Lengths 3, 4, 6, 8, 12, 16, 24, 32, 48: up after some drafts accepted whole, down after any other (llama.cpp)."""
 
     def start(self, lanes: int, cost: Prices | None = None) -> Stair:
         return Stair(np.zeros(lanes, np.int64), np.zeros(lanes, np.int64))

@@ -57,7 +57,7 @@ class Roc(Policy):
 def _outcomes(confidence: np.ndarray, accepted: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Outcomes as numbers that sort by confidence, uint32 [lanes, width]: its bits, then one bit for "it matched".
 
-    A confidence that is not negative orders like its bits, and the sign bit that makes room for the outcome is always 0.
+    A confidence that is not negative orders like its bits; the sign bit that makes room for the outcome is always 0.
     """
     size = int(known.max(initial=0))
     k = np.arange(size)
@@ -66,7 +66,7 @@ def _outcomes(confidence: np.ndarray, accepted: np.ndarray, known: np.ndarray) -
 
 
 def roc_thresholds(outcomes: np.ndarray, count: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """The refitted threshold of each lane, float [lanes]: ``before`` where there are not yet six outcomes of both kinds.
+    """Refitted threshold of each lane, float [lanes]: ``before`` where there are not yet six outcomes of both kinds.
 
     ``outcomes`` as in `RocState`.  The points are those of a receiver operating characteristic with collinear ones
     dropped, and ties go to the highest threshold, as scikit-learn's ``roc_curve`` followed by ``argmin`` does it.

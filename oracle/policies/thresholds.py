@@ -51,7 +51,7 @@ class Kangaroo(Below):
 
 @dataclass(frozen=True)
 class PMin(TokenRule):
-    """At most ``n_max``; a token less likely than ``p_min`` is dropped, a draft shorter than ``n_min`` too (llama.cpp)."""
+    """At most ``n_max``; drops a token less likely than ``p_min``, and a draft shorter than ``n_min`` (llama.cpp)."""
 
     n_max: int = 16
     n_min: int = 0
@@ -112,5 +112,5 @@ class Survival(Policy):
 
 
 def below(signals: Signals, threshold: float) -> np.ndarray | None:
-    """confidence < ``threshold`` in double precision, as the real criterion compares; None where the threshold is off."""
+    """confidence < ``threshold`` in double precision, as the real criterion compares; None if the threshold is off."""
     return signals.confidence < np.float64(threshold) if threshold > 0 else None

@@ -98,7 +98,7 @@ def _bounded_time(seconds: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _bounded_memory(most: int) -> Iterator[None]:
-    """Let the process grow by at most so many bytes meanwhile (MemoryError), on systems that can say how large it is."""
+    """Let the process grow by at most so many bytes meanwhile (MemoryError), on systems that tell how large it is."""
     size = Path("/proc/self/statm")
     if not size.is_file():
         yield

@@ -54,10 +54,10 @@ def load_prompts(
     """Load prompts from a known data set, the demo prompts or a local file.
 
     `source` is a name in `HUB_SETS` (or its hub id), one in `DEMOS`, or the path of a .jsonl, .json or .parquet file,
-    whose schema is recognised by its fields (see `oracle.prompts.forms.FORMS`). `split` and `revision` (a commit, tag or
-    branch) are for hub data sets only. `limit` takes the first rows, or with a `seed` that many at random without
-    replacement; with one seed a smaller sample is the beginning of a larger one, and no limit means all rows,
-    shuffled. Rows with nothing in them stay in the set, as empty texts.
+    whose schema is recognised by its fields (see `oracle.prompts.forms.FORMS`). `split` and `revision` (a commit, tag
+    or branch) are for hub data sets only. `limit` takes the first rows, or with a `seed` that many at random without
+    replacement; with one seed a smaller sample is the beginning of a larger one, and no limit means all rows, shuffled.
+    Rows with nothing in them stay in the set, as empty texts.
 
     Raises ValueError for a bad argument or file, RuntimeError for a hub data set that can be had neither from the hub
     nor from the cache.

@@ -1,1 +1,4 @@
-"""What is written: traces and measured runs, whole files in folders that explain themselves.  Loads neither torch nor transformers."""
+"""What is written: traces and measured runs, whole files in folders that explain themselves.
+
+Loads neither torch nor transformers.
+"""

@@ -1,4 +1,4 @@
-"""Every column of a trace and of measured runs, declared once: writing, reading, memory and documentation follow from here.
+"""Every column of a trace and of measured runs, declared once: writing, reading, memory and documentation follow.
 
 A column lies along an *axis*: one value a prompt, or one list entry for each token of the prompt, token of the text,
 disagreement, or iteration.  ``inner`` says that each entry is itself a list, and which columns share its lengths.
@@ -145,12 +145,17 @@ TRACE: tuple[Column, ...] = (
         optional=True, kind="chain",
     ),
     _tokens(
-        "overrun_tokens", "What the draft says after its wrong token, at most `max_overrun` tokens, up to an end token.",
-        "miss", inner="overrun", optional=True, kind="chain",
+        "overrun_tokens",
+        "What the draft says after its wrong token, at most `max_overrun` tokens, up to an end token.", "miss",
+        inner="overrun", optional=True, kind="chain",
     ),
     _probability("overrun_confidence", "Probability of each of them.", "miss", inner="overrun", kind="chain"),
-    _entropy("overrun_entropy", "Entropy (nats) of the draft's distribution at each.", "miss", inner="overrun", kind="chain"),
-    _probability("overrun_margin", "Margin of the draft's distribution at each.", "miss", inner="overrun", kind="chain"),
+    _entropy(
+        "overrun_entropy", "Entropy (nats) of the draft's distribution at each.", "miss", inner="overrun", kind="chain",
+    ),
+    _probability(
+        "overrun_margin", "Margin of the draft's distribution at each.", "miss", inner="overrun", kind="chain",
+    ),
     Column(
         "run", pa.int32(), np.int64,
         "Tokens accepted if drafting from t never stopped, at most `round_limit`.", "token",
@@ -177,7 +182,9 @@ RUNS: tuple[Column, ...] = (
     _tokens("prompt_tokens", "Token ids of the prompt.", "prompt_token"),
     _tokens("tokens", "Token ids of the text.", "token"),
     _seconds("total_seconds", "Of the whole call, prompt included."),
-    _seconds("prefill_seconds", "Of it, up to the end of the first target pass; all of it where that was the only one."),
+    _seconds(
+        "prefill_seconds", "Of it, up to the end of the first target pass; all of it where that was the only one.",
+    ),
     Column("equal", pa.bool_(), np.bool_, "Whether the text is that of plain greedy decoding."),
     _count("first_difference", "First token where it is not; null where it is.", nullable=True),
     Column(

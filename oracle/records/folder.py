@@ -35,7 +35,7 @@ class Kind:
     merged: str | None = None  # name of the file that takes in finished parts, if any
 
     def read_meta(self, path: str | Path) -> dict[str, Any]:
-        """The folder's ``meta.json``.  Raises ValueError where there is none, it is not ours, or its schema is unknown."""
+        """The folder's ``meta.json``.  Raises ValueError if there is none, it is not ours, or its schema is unknown."""
         file = Path(path) / "meta.json"
         if not file.is_file():
             raise ValueError(f"{path}: not a {self.name} (no meta.json there); `{self.command} {path}` makes one")

@@ -25,7 +25,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.
 
 @contextlib.contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Hold the folder for writing.  Raises RuntimeError where another writer has it, OSError where no file can be made."""
+    """Hold the folder for writing.  Raises RuntimeError if another writer has it, OSError if no file can be made."""
     file = folder / NAME
     handle = _take(file)
     try:

@@ -51,8 +51,8 @@ class Outcomes:
     def accepted(self) -> np.ndarray:
         """Tokens accepted from each position if drafting never stopped, int64 [N].
 
-        At most T - t - 1: the last token of a text always comes from the target (an accepted EOS counts as the bonus, and
-        under a length limit the budget leaves room for one token of the target's).
+        At most T - t - 1: the last token of a text always comes from the target (an accepted EOS counts as the bonus,
+        and under a length limit the budget leaves room for one token of the target's).
         """
         return np.minimum(self.run, self.end - np.arange(self.size) - 1)
 

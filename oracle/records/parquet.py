@@ -33,7 +33,8 @@ def _unverified(table: pa.Table) -> None:
 def read(file: Path, columns: Sequence[Column], verify: Callable[[pa.Table], None] = _unverified) -> dict[str, Flat]:
     """The file's columns in memory, those left out that it lacks and may lack; unknown ones are left aside.
 
-    ``verify`` sees every table as it was read, and raises ValueError where it is not what was written.  Raises ValueError (``Refused`` for a wrong value) that does not yet name the file.
+    ``verify`` sees every table as it was read, and raises ValueError where it is not what was written.  Raises
+    ValueError (``Refused`` for a wrong value) that does not yet name the file.
     """
     # Opened here: pyarrow would take a:b for a place on the network, and a folder called a=b for a partition.
     with open(file, "rb") as handle:

@@ -1,8 +1,8 @@
 """Parts: Parquet files that say whose they are, what they hold, and whether it is still what was written.
 
-A part's schema metadata holds a seal: the run's id, what tells the part's rows apart (prompt ids, numbers of calls), and a
-checksum of every column's values.  Values, not bytes: whoever rewrites a part with another compression leaves it whole.
-Parts of traces that are older than the seal have none; they are read as they are.
+A part's schema metadata holds a seal: the run's id, what tells the part's rows apart (prompt ids, numbers of calls),
+and a checksum of every column's values.  Values, not bytes: whoever rewrites a part with another compression leaves it
+whole.  Parts of traces that are older than the seal have none; they are read as they are.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def select_prompts(trace: T, keep: np.ndarray) -> T:
 
 
 def parts(trace: T, tokens: int = PART) -> Iterator[T]:
-    """The trace in traces of consecutive prompts, each of at most ``tokens`` tokens or one prompt: views where possible.
+    """The trace in traces of consecutive prompts, each of at most ``tokens`` tokens or one prompt: views if possible.
 
     What a part derives (runs, contexts, ...) goes with it, so that a walk over the parts needs the memory of one.
     """

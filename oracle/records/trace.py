@@ -1,9 +1,9 @@
 """The trace: what one pass over the data records, and everything that follows from it.
 
 On disk a trace is a directory with ``meta.json`` and ``part-*.parquet`` (one row a prompt, the columns of
-``oracle.records.columns``).  In memory it is flat arrays over all tokens with one offset per prompt (Arrow's own layout),
-so that array operations run over the whole trace at once.  Nothing derived is stored: run lengths and oracle iterations
-are computed from it (``outcomes``), and only there.
+``oracle.records.columns``).  In memory it is flat arrays over all tokens with one offset per prompt (Arrow's own
+layout), so that array operations run over the whole trace at once.  Nothing derived is stored: run lengths and oracle
+iterations are computed from it (``outcomes``), and only there.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class Trace:
 
     @functools.cached_property
     def lacks(self) -> tuple[str, ...]:
-        """Names of the optional columns of this kind of draft that the trace does without; "overruns" for all of those."""
+        """Names of the optional columns of this kind of draft that the trace lacks; "overruns" for all of those."""
         missing = [column.name for column in _columns_of(self.meta) if column.optional and self._value(column) is None]
         if self.overruns is None and self.draft_kind == "chain":
             missing = [name for name in missing if not name.startswith("overrun_")] + ["overruns"]
@@ -314,7 +314,7 @@ class Trace:
 
     @functools.cached_property
     def next_overrun(self) -> np.ndarray:
-        """Row in ``overruns`` of the first disagreement at or after each position, int64 [N]; -1 where the text has none left."""
+        """Row in ``overruns`` of the first disagreement at or after each position, int64 [N]; -1 where none is left."""
         first = np.arange(self.tokens) + self.run
         missed = first < self.end
         return np.where(missed, self.overrun_of[np.where(missed, first, 0)], -1)
@@ -393,7 +393,7 @@ _NESTED = {"overrun_": "overruns", "round_": "rounds"}
 
 
 def _home(column: Column) -> tuple[str, str]:
-    """Where a column lives in memory: the trace's attribute that holds it ("" for the trace itself), and its name there."""
+    """Where a column lives in memory: the attribute that holds it ("" for the trace itself), and its name there."""
     if column.name == "run":
         return "rounds", "run"
     for prefix, owner in _NESTED.items():

@@ -74,8 +74,8 @@ def check(kind: Any, value: Any, where: str) -> Any:
 def read_json(file: Path) -> dict[str, Any]:
     """A JSON object from a file (UTF-8, a mark at its start allowed).
 
-    Raises ValueError without the file's name for what is no JSON object, names a field twice, holds a number that is not
-    finite, is nested deeper than 100 levels or larger than 64 MB; OSError where it cannot be read.
+    Raises ValueError without the file's name for what is no JSON object, names a field twice, holds a number that is
+    not finite, is nested deeper than 100 levels or larger than 64 MB; OSError where it cannot be read.
     """
     with file.open("rb") as handle:  # read up to the limit: a file's size may change, and a device has none
         data = handle.read(MOST_BYTES + 1)

@@ -18,10 +18,10 @@ _CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.E
 
 
 def write_whole(target: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a temporary file and rename it to ``target``: a reader, or a killed run, never leaves half of it.
+    """Let ``write`` fill a temporary file and rename it to ``target``: no reader sees, no killed run leaves half of it.
 
-    The permissions of a file that is there stay; a link is followed, and the file that it names is replaced.  A device or
-    a pipe is written straight: it has no whole.  Raises OSError that names ``target``; the old file is kept then.
+    The permissions of a file that is there stay; a link is followed, and the file that it names is replaced.  A device
+    or a pipe is written straight: it has no whole.  Raises OSError that names ``target``; the old file is kept then.
     """
     with _named(target):
         mode = _mode(target)

@@ -1,8 +1,8 @@
 """Writing into a folder of ours: what is there already, who may replace it, and how an interrupted run goes on.
 
-A folder is ours when its ``meta.json`` says so, of the right kind and schema.  Only files that are proved to belong to it
-are ever removed, and only when it is to be replaced.  A folder without a ``meta.json`` is taken when it holds no Parquet
-file: then nothing in it can be mistaken for ours, and nothing in it is touched.
+A folder is ours when its ``meta.json`` says so, of the right kind and schema.  Only files that are proved to belong to
+it are ever removed, and only when it is to be replaced.  A folder without a ``meta.json`` is taken when it holds no
+Parquet file: then nothing in it can be mistaken for ours, and nothing in it is touched.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def writing(
 ) -> Iterator[Writing]:
     """Open ``out`` for writing what ``meta`` describes, and keep other writers out until the end of the block.
 
-    ``resume`` goes on with a run whose ``bind`` is the same, or begins; ``force`` replaces what is there.  Raises ValueError
-    for a folder that may not be written, RuntimeError where another writer has it or it cannot be written.
+    ``resume`` goes on with a run whose ``bind`` is the same, or begins; ``force`` replaces what is there.  Raises
+    ValueError for a folder that may not be written, RuntimeError where another writer has it or it cannot be written.
     """
     if resume and force:
         raise ValueError(f"resume goes on with {kind.holds} and force replaces it: give one of them")

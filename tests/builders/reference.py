@@ -9,7 +9,7 @@ from oracle.policies.contract import SIGNALS, after_prompt, budget_of, sent_of, 
 
 
 def known_draft(t, at, end):
-    """What the draft would say from flat position ``at`` of a text, as far as it is recorded: [(token, signals), ...]."""
+    """What the draft would say from flat position ``at`` of a text, as far as recorded: [(token, signals), ...]."""
     found = []
     for place in range(at, end):
         found.append((int(t.draft_tokens[place]), [getattr(t, name)[place] for name in SIGNALS]))

@@ -10,7 +10,7 @@ EOS = 0
 
 
 def record(target, draft, *, confidence=None, overruns=None, limit=None, index=0, prompt=(7, 8, 9)):
-    """A record; ``overruns`` maps a position of disagreement to [(token, confidence), ...] (default: nothing recorded)."""
+    """A record; ``overruns`` maps a position of disagreement to [(token, confidence), ...] (default: nothing)."""
     target, draft = np.array(target, np.int32), np.array(draft, np.int32)
     size = len(target)
     confidence = np.full(size, 0.9, np.float32) if confidence is None else np.array(confidence, np.float32)

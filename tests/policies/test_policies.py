@@ -94,8 +94,8 @@ def test_thresholds_compare_in_double_precision():
 
 
 def test_roc_threshold_by_hand():
-    # Highest first: .9 hit, .8 hit, .6 miss, .5 hit, .3 miss, .2 miss.  Costs: .5 catches all three hits at one of three
-    # false alarms: 1/3 + 0; .8: 0 + 3 * 1/3 = 1.
+    # Highest first: .9 hit, .8 hit, .6 miss, .5 hit, .3 miss, .2 miss.  Costs: .5 catches all three hits at one of
+    # three false alarms: 1/3 + 0; .8: 0 + 3 * 1/3 = 1.
     confidence = np.array([0.9, 0.2, 0.6, 0.5, 0.8, 0.3])
     matched = np.array([True, False, False, True, True, False])
     assert roc_threshold(confidence, matched) == 0.5

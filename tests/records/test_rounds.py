@@ -107,10 +107,13 @@ def test_a_chain_s_columns_are_refused_by_name(written):
     [
         ({"run": None}, "column run is missing"),
         ({"run": np.array([2, 3, 0, 1, 0, 7])}, "row 0: a run of 7 tokens where 1 are left and round_limit is 3"),
-        ({"run": np.array([1, 3, 0, 1, 0, 0])}, "row 0: round_tokens and target_tokens do not agree on exactly 1 tokens"),
-        ({"run": np.array([2, 3, 1, 1, 0, 0])}, "row 0: round_tokens and target_tokens do not agree on exactly 1 tokens"),
+        ({"run": np.array([1, 3, 0, 1, 0, 0])},
+         "row 0: round_tokens and target_tokens do not agree on exactly 1 tokens"),
+        ({"run": np.array([2, 3, 1, 1, 0, 0])},
+         "row 0: round_tokens and target_tokens do not agree on exactly 1 tokens"),
         ({"run": np.array([2, 3, 2, 1, 0, 0])}, "row 0: a round of 1 tokens with a run of 2"),
-        ({"round_tokens": [np.array(x) for x in FIRST["rounds"][:-1]]}, "row 0: column round_tokens has other lengths than"),
+        ({"round_tokens": [np.array(x) for x in FIRST["rounds"][:-1]]},
+         "row 0: column round_tokens has other lengths than"),
     ],
 )  # fmt: skip
 def test_contradictions_are_refused(change, message):

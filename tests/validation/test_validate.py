@@ -138,8 +138,8 @@ def test_a_lead_that_rounding_cannot_turn_is_a_fault_in_any_dtype(cost):
         changed = {"equal": lambda _: False, "first_difference": lambda _: 7, "difference_margin": lambda _, m=lead: m}
         found = validate(SOURCE, change(fake_runs(SOURCE, ["dynamic"], dtype=dtype), "dynamic", **changed), cost)
         assert found.failures == [
-            f"dynamic on {SOURCE.dataset}: the text of prompt p0 leaves plain decoding's at token 7, where the target's lead is "
-            f"{lead:.2g} logits: no rounding, a fault"
+            f"dynamic on {SOURCE.dataset}: the text of prompt p0 leaves plain decoding's at token 7, where the "
+            f"target's lead is {lead:.2g} logits: no rounding, a fault"
         ]
 
 
