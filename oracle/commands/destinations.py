@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-
 PAGE = b"Made by oracle-lookahead"  # stands in every page
 PICTURE = b"oracle-lookahead"  # in what a picture says of its maker
 _MOST = 2**26  # bytes of a file that are read to find out who made it

@@ -14,7 +14,6 @@ from oracle.commands.inputs import load_trace
 from oracle.commands.notes import note
 from oracle.commands.options import Force, OneTrace
 
-
 _HEAD = b"prompt,iteration,position,accepted,detect,censored"
 
 
