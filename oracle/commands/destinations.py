@@ -21,9 +21,9 @@ def check_file(target: Path, endings: Sequence[str] = (), *, made: bytes | None 
 
     if endings and target.suffix.lower() not in endings:
         raise ValueError(f"cannot write {target.name!r}: name it with one of {', '.join(endings)}")
-    if target.is_dir():
-        raise ValueError(f"{target} is a folder; name a file, such as {target / 'result'}{(*endings, '')[0]}")
     with _explained(target):
+        if target.is_dir():
+            raise ValueError(f"{target} is a folder; name a file, such as {target / 'result'}{(*endings, '')[0]}")
         writable(target)
         if made is not None and not force and target.is_file() and not _is_made(target, made):
             raise ValueError(
@@ -42,9 +42,9 @@ def check_folder(target: Path) -> None:
     """Raise ValueError unless ``target`` is, or can become, a folder that files can be written to."""
     from oracle.records.folder import writable
 
-    if target.exists() and not target.is_dir():
-        raise ValueError(f"{target} is a file; name a folder")
     with _explained(target):
+        if target.exists() and not target.is_dir():
+            raise ValueError(f"{target} is a file; name a folder")
         writable(target, folder=True)
 
 

@@ -101,3 +101,11 @@ def test_an_output_replaces_its_like_and_nobody_elses_file(tmp_path, folders, wo
         if more == []:
             made = (tmp_path / name).read_bytes()
     assert (tmp_path / name).read_bytes() == made != b""
+
+
+@pytest.mark.parametrize(
+    "words", [["collect"], ["measure"], ["plot", "histogram", "-o"], ["report", "-o"], ["calibrate"]]
+)
+def test_a_name_that_is_too_long_is_bad_usage(words):
+    done = run(*words, "x" * 300 + ".png")
+    assert done.exit_code == 2 and "cannot write to xxx" in done.output and "name another place" in done.output
