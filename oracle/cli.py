@@ -1,13 +1,13 @@
-"""The ``oracle`` command's way in: the guard stands first, then everything else is loaded."""
+"""The ``oracle`` command's way in: the guard stands first, then everything else is loaded.
+
+Nothing is imported up here but what Python has loaded by itself: Ctrl-C meets `main` as early as it can.
+"""
 
 from __future__ import annotations
 
-import io
 import sys
-from typing import TYPE_CHECKING
 
-from oracle.commands.guard import Stops, guarded
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from oracle.commands.app import app
 
@@ -17,11 +17,15 @@ __all__ = ["app", "main"]
 def main() -> None:
     """Run the command that the process's words name, then end the process."""
     words = sys.argv[1:]
-    stops = Stops(words)
-    stops.install()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a name that the terminal's encoding lacks is no reason to fail
-            stream.reconfigure(errors="backslashreplace")
+    try:
+        from oracle.commands.guard import Stops, guarded, open_streams
+
+        stops = Stops(words)
+        stops.install()
+    except KeyboardInterrupt:  # before there is a guard
+        sys.stderr.write("Interrupted.\n")
+        sys.exit(130)
+    open_streams()
     status = guarded(lambda: _run(words), words, stops)
     stops.done()
     sys.exit(status)

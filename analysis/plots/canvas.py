@@ -156,8 +156,16 @@ def save(figure: Figure, path: str | Path) -> Path:
 
 
 def write_figure(figure: Figure, to: str | Path | IO[bytes], kind: str) -> None:
-    """Write ``figure`` as png, svg or pdf, the same bytes each time: ids and dates that would differ are left out."""
-    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+    """Write ``figure`` as png, svg or pdf, the same bytes each time: ids and dates that would differ are left out.
+
+    The file names its maker, so that a command knows a picture of ours from somebody else's.
+    """
+    maker = "oracle-lookahead"
+    says = {
+        "png": {"Software": maker},
+        "svg": {"Creator": maker, "Date": None},
+        "pdf": {"Creator": maker, "CreationDate": None},
+    }[kind]
     # Text stays text in PDF.
     with matplotlib.rc_context({"pdf.fonttype": 42, "svg.hashsalt": "oracle-lookahead"}):
-        figure.savefig(to, format=kind, dpi=PNG_DPI, metadata=undated)
+        figure.savefig(to, format=kind, dpi=PNG_DPI, metadata=says)

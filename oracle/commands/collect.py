@@ -10,7 +10,7 @@ import typer
 from oracle.commands.bounds import Between, expect_one_of
 from oracle.commands.destinations import check_folder
 from oracle.commands.groups import takes
-from oracle.commands.notes import note, note_next
+from oracle.commands.notes import note, note_left_out, note_next
 from oracle.commands.options import Json, NewTokens, OutputOptions, Overrun, PairOptions, PromptOptions
 from oracle.commands.programs import plain, show_json
 from oracle.commands.tables import show_table
@@ -47,6 +47,7 @@ def collect(
     from oracle.collect import REFERENCES
     from oracle.collect import collect as record
     from oracle.models.checks import unequal_rows
+    from oracle.records.trace import FOLDER
 
     expect_one_of("--reference", reference, REFERENCES)
     check_folder(out or Path("traces"))
@@ -66,6 +67,7 @@ def collect(
         force=output.force,
         progress=output.progress,
     )
+    note_left_out(FOLDER.read_meta(out))
     if as_json:
         show_json({"trace": str(out), **plain(summary)})
     else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import signal
 import sys
@@ -93,6 +94,16 @@ def guarded(command: Callable[[], object], words: Sequence[str], stops: Stops | 
     if stops is not None and stops.asked is not None:  # somebody's handler took the exception for its own
         return _stopped(words, stops.asked)
     return status
+
+
+def open_streams() -> None:
+    """Make both standard streams take whatever is written to them, also where the parent has closed one (``>&-``)."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for the rest of the process
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):  # a name that the terminal's encoding lacks is no reason to fail
+            stream.reconfigure(errors="backslashreplace")
 
 
 def farewell(words: Sequence[str], number: int) -> str:

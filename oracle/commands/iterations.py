@@ -12,7 +12,9 @@ from oracle.commands.destinations import check_file
 from oracle.commands.groups import takes
 from oracle.commands.inputs import load_trace
 from oracle.commands.notes import note
-from oracle.commands.options import OneTrace
+from oracle.commands.options import Force, OneTrace
+
+_HEAD = b"prompt,iteration,position,accepted,detect,censored"
 
 
 def register(app: typer.Typer) -> None:
@@ -23,12 +25,13 @@ def register(app: typer.Typer) -> None:
 def iterations(
     trace: OneTrace = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write the rows to this file.")] = None,
+    force: Force = False,
 ) -> None:
     """List every oracle iteration: prompt, iteration, position, accepted, detect, censored."""
     from oracle.records.folder import write_whole
 
     if csv is not None:
-        check_file(csv)
+        check_file(csv, made=_HEAD, force=force)
     frame = load_trace(trace).iterations()
     if csv is None:
         frame.to_csv(sys.stdout, index=False)

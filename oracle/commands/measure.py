@@ -9,7 +9,7 @@ import typer
 
 from oracle.commands.destinations import check_folder
 from oracle.commands.groups import takes
-from oracle.commands.notes import note
+from oracle.commands.notes import note, note_left_out
 from oracle.commands.numbers import interval_text, policy_text, share_text, short_count
 from oracle.commands.options import Json, OutputOptions, PairOptions, Policies, PromptOptions, RunOptions
 from oracle.commands.programs import show_json
@@ -58,6 +58,7 @@ def measure(
         force=output.force,
         progress=output.progress,
     )
+    note_left_out(runs.meta)
     found = summary(runs)
     if as_json:
         show_json(found)

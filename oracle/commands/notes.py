@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -13,6 +14,15 @@ from oracle.commands.text import bounded, shell, visible
 def note(text: str) -> None:
     """A remark on stderr."""
     typer.echo(visible(bounded(text, 2000)), err=True)
+
+
+def note_left_out(meta: Mapping[str, Any]) -> None:
+    """Name the prompts that a trace or runs left out, and why; the first ones where there are many."""
+    skipped = meta.get("skipped") or ()
+    if skipped:
+        named = "; ".join(f"{entry.get('id')} ({entry.get('reason')})" for entry in skipped[:5])
+        more = f"; and {len(skipped) - 5} more, listed in meta.json" if len(skipped) > 5 else ""
+        note(f"Note: {len(skipped)} {'prompt' if len(skipped) == 1 else 'prompts'} left out: {named}{more}.")
 
 
 def say(text: str, *, lines: bool = False) -> None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from oracle.commands.bounds import Between
-from oracle.commands.destinations import check_file
+from oracle.commands.destinations import PICTURE, check_file
 from oracle.commands.groups import takes
 from oracle.commands.inputs import decoder, load_traces
 from oracle.commands.notes import say
-from oracle.commands.options import Policies, Tokenizer
+from oracle.commands.options import Force, Policies, Tokenizer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,6 +45,7 @@ def plot(
         Between(0, 10_000_000),
     ] = 0,
     tokenizer: Tokenizer = None,
+    force: Force = False,
 ) -> None:
     """Draw a picture: histogram, variance, position, iterations, hazard, survival, calibration, roc or heatmap.
 
@@ -59,7 +60,7 @@ def plot(
     if kind not in kinds:
         raise ValueError(f"{kind!r} is no kind of plot; the last word must be one of {', '.join(kinds)}")
     file = output or Path(f"{kind}.png")
-    check_file(file, FORMATS)
+    check_file(file, FORMATS, made=PICTURE, force=force)
     traces = load_traces([Path(path) for path in paths])
     figure = _draw(traces, kind, policy or USUAL[:3], prompt, tokenizer)
     say(f"Picture: {save(figure, file)}")

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from oracle.commands.destinations import check_file
+from oracle.commands.destinations import PAGE, check_file
 from oracle.commands.groups import takes
-from oracle.commands.inputs import decoder, load_traces
+from oracle.commands.inputs import decoder, load_runs, load_traces
 from oracle.commands.notes import say
-from oracle.commands.options import Policies, PriceOptions, Tokenizer, Traces
+from oracle.commands.options import Force, Policies, PriceOptions, Tokenizer, Traces
 
 
 def register(app: typer.Typer) -> None:
@@ -28,20 +28,20 @@ def report(
     ] = None,
     policy: Policies = None,
     tokenizer: Tokenizer = None,
+    force: Force = False,
 ) -> None:
     """Write one self-contained page: what was collected, the verdict, figures, tables, and single prompts in detail."""
     from analysis.replay.simulate import USUAL
     from analysis.study import Source, canonical
-    from oracle.records.runs import Runs
     from oracle.workflows.study import report as write_report
 
-    check_file(output)
+    check_file(output, made=PAGE, force=force)
     if runs is not None and len(traces or ()) > 1:
         raise ValueError(f"--runs belongs to one trace, {len(traces or ())} are given; write a report for each")
     for text in policy or ():
         canonical(text)
     cost = prices.load()
     loaded = load_traces(traces)
-    measured = Runs.load(runs) if runs is not None else None
+    measured = load_runs(runs) if runs is not None else None
     sources = [Source(trace, name, cost, measured, decoder(trace, tokenizer)) for name, trace in loaded.items()]
     say(f"Page: {write_report(sources, output, policies=policy or USUAL)}")

@@ -10,7 +10,7 @@ import typer
 
 from oracle.commands.bounds import Once
 from oracle.commands.calibrate import show_calibration
-from oracle.commands.destinations import check_file, check_folder
+from oracle.commands.destinations import PICTURE, check_file, check_folder
 from oracle.commands.groups import takes
 from oracle.commands.inputs import load_runs, load_trace
 from oracle.commands.notes import note, say
@@ -85,7 +85,7 @@ def validate(
 
     budget = Budget(counts=counts, median=median, worst=worst)
     if plot is not None:
-        check_file(plot, FORMATS)
+        check_file(plot, FORMATS, made=PICTURE, force=output.force)
     prices = CostModel.load(cost) if cost is not None else None
     if runs or trace:
         if len(runs or ()) != len(trace or ()):

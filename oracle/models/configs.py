@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from oracle.models.pair import Pair
 
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")  # names of the limit in model configs
+_MOST_ID = 2**31 - 1  # what a recorded token can be
 _NO_LIMIT = 10**9  # from here on a limit of positions stands for "none"
 
 
@@ -92,7 +93,7 @@ def _flat(value: Any) -> Iterator[object]:
 
 def _token_id(one: object, value: object, what: str, known: Mapping[str, int]) -> int | None:
     found = _written(one, known) if isinstance(one, str) else whole(one)
-    if found is None or found < -1:
+    if found is None or not -1 <= found <= _MOST_ID:
         within = "" if one is value else f" (in {str(value)[:60]})"
         raise ValueError(
             f"{what}: {str(one)[:60]!r}{within} names no token; correct it there: a token id, a list of them, "

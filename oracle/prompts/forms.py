@@ -51,6 +51,10 @@ class Form:
         """Whether the row has these fields, filled or not."""
         return all(any(field in row for field in group) for group in self.groups)
 
+    def touches(self, row: dict) -> bool:
+        """Whether the row has one of the fields: it may leave out what it has no content for."""
+        return any(field in row for group in self.groups for field in group)
+
     def fills(self, row: dict) -> bool:
         """Whether the row has content in a field of each group."""
         return all(any(_has_content(row.get(field)) for field in group) for group in self.groups)
@@ -104,7 +108,7 @@ def write_prompts(rows: list[dict], ids: list, places: list[str]) -> tuple[str, 
         raise ValueError(f"{places[0]}: {_unrecognised(rows[0])}")
     prompts = []
     for row, identity, place in zip(rows, ids, places, strict=True):
-        if not FORMS[form].names(row):
+        if not FORMS[form].touches(row):
             raise ValueError(f"{place}: expected the fields {FORMS[form]} as in {places[0]}, got {', '.join(row)}.")
         prompts.append(Prompt(str(identity), *FORMS[form].write(row, place)))
     return form, tuple(prompts)
@@ -122,7 +126,7 @@ def _has_content(value: object) -> bool:
         return bool(value.strip())
     if isinstance(value, float):
         return not np.isnan(value)
-    return value is not None and value != []
+    return any(map(_has_content, value)) if isinstance(value, list) else value is not None
 
 
 def _unrecognised(row: dict) -> str:

@@ -126,6 +126,12 @@ def check_runs(columns: Columns) -> None:
     _expect(position.lengths() >= 1, "a call without an iteration")
     words = "accepted {accepted} of {drafted} drafted tokens"
     _expect_each(accepted, accepted.values <= drafted.values, words, accepted=accepted.values, drafted=drafted.values)
+    left = np.repeat(limit, position.lengths()) - position.values
+    passes = columns["passes"].values
+    words = "{passes} draft passes where {left} tokens are left up to max_new_tokens"
+    _expect_each(drafted, passes <= left, words, passes=passes, left=left)
+    words = "{drafted} drafted tokens in {passes} draft passes"
+    _expect_each(drafted, drafted.values <= passes, words, drafted=drafted.values, passes=passes)
     after = position.values + accepted.values + 1
     expected = np.roll(after, 1)
     expected[position.offsets[0][:-1]] = 0

@@ -19,7 +19,7 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-NAME = ".lock"
+NAME = ".oracle.lock"  # a name of our own: somebody else's .lock in the folder is not ours to write to or to remove
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
 
 

@@ -202,7 +202,8 @@ def test_a_file_is_written_whole_or_not_at_all(trace, tmp_path, monkeypatch):
     import pandas
 
     file = tmp_path / "rows.csv"
-    file.write_text("before")
+    before = "prompt,iteration,position,accepted,detect,censored\n"
+    file.write_text(before)
 
     def full(frame, place, **options):
         with open(place, "w") as handle:
@@ -211,7 +212,7 @@ def test_a_file_is_written_whole_or_not_at_all(trace, tmp_path, monkeypatch):
 
     monkeypatch.setattr(pandas.DataFrame, "to_csv", full)
     assert run("iterations", trace, "--csv", file).exit_code == 1
-    assert [(path.name, path.read_text()) for path in tmp_path.glob("*.*")] == [("rows.csv", "before")]
+    assert [(path.name, path.read_text()) for path in tmp_path.glob("*.*")] == [("rows.csv", before)]
 
 
 def test_a_text_that_holds_no_iteration_is_said(tmp_path):
@@ -226,3 +227,20 @@ def test_a_text_that_holds_no_iteration_is_said(tmp_path):
     assert "short: nothing to fit" in run("fit", folder).stdout
     done = run("fit", folder, "--json")
     assert json.loads(done.stdout) == [] and "nothing to fit" in done.stderr
+
+
+def test_prompts_that_are_left_out_are_named(tmp_path):
+    rows = [
+        {"task_id": 1, "text": "Add two numbers.", "test_list": []},
+        *({"task_id": n, "text": None} for n in range(2, 9)),
+    ]
+    (tmp_path / "tasks.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    small = ["--dataset", tmp_path / "tasks.jsonl", "--max-new-tokens", "4"]
+    note = "Note: 7 prompts left out: 2 (empty prompt); 3 (empty prompt);"
+    more = "6 (empty prompt); and 2 more, listed in meta.json."
+    for words in (
+        ["collect", tmp_path / "t"],
+        ["measure", tmp_path / "r", "--repeats", "1", "-p", "constant:tokens=2"],
+    ):
+        done = run(*words, *small)
+        assert done.exit_code == 0 and note in done.stderr and more in done.stderr, done.output

@@ -215,3 +215,17 @@ def test_what_to_type_after_an_interruption():
     assert farewell(["calibrate", "--runs", "x"], signal.SIGINT) == "Interrupted."
     assert farewell(["plot", "x", "roc"], signal.SIGTERM) == "Terminated."
     assert farewell(["collect", "x" * 1000], signal.SIGINT).endswith("the same command with --resume")
+
+
+@pytest.mark.parametrize("module", ["oracle.commands.guard", "oracle.commands.text"])
+def test_a_stop_before_there_is_a_guard_is_one_line_too(module):
+    code = INTERRUPTED.format(module=module, number=int(signal.SIGINT), words=["collect", "OUT"])
+    assert finish(code=code) == (130, "", "Interrupted.\n")
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_stream_that_the_parent_closed_takes_nothing_and_breaks_nothing(number):
+    command = ["sh", "-c", f'"$0" -m oracle simulate data/sample -p none {number}>&-', sys.executable]
+    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, timeout=120)
+    assert done.returncode == 0 and "Error" not in done.stderr, done.stderr
+    assert ("none" in done.stdout) == (number == 2)

@@ -73,3 +73,39 @@ def test_commands_say_that_a_trace_is_unfinished(folders):
         assert done.exit_code == 0 and note in done.stderr.replace("\n", " "), done.output
     done = run("validate", "--trace", trace, "--runs", runs)
     assert note in done.stderr and "calls: unfinished; `oracle measure" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "name"),
+    [
+        (["report"], "-o", "page.html"),
+        (["plot", "TRACE", "histogram"], "-o", "picture.png"),
+        (["plot", "TRACE", "histogram"], "-o", "picture.svg"),
+        (["plot", "TRACE", "histogram"], "-o", "picture.pdf"),
+        (["iterations", "TRACE"], "--csv", "rows.csv"),
+        (["validate", "--trace", "TRACE", "--runs", "RUNS"], "--plot", "points.png"),
+    ],
+)
+def test_an_output_replaces_its_like_and_nobody_elses_file(tmp_path, folders, words, option, name):
+    trace, runs = folders
+    words = [*(str({"TRACE": trace, "RUNS": runs}.get(word, word)) for word in words), option, tmp_path / name]
+    if words[0] == "report":
+        words.insert(1, str(trace))
+    (tmp_path / name).write_text("somebody's own")
+    refused = run(*words)
+    assert refused.exit_code == 2 and f"{name} is there and this command did not make it; --force" in refused.output
+    assert (tmp_path / name).read_text() == "somebody's own"
+    (tmp_path / name).write_text("")
+    for more in ([], [], ["--force"]):  # over an empty file, over its own, and when told to
+        assert run(*words, *more).exit_code == 0
+        if more == []:
+            made = (tmp_path / name).read_bytes()
+    assert (tmp_path / name).read_bytes() == made != b""
+
+
+@pytest.mark.parametrize(
+    "words", [["collect"], ["measure"], ["plot", "histogram", "-o"], ["report", "-o"], ["calibrate"]]
+)
+def test_a_name_that_is_too_long_is_bad_usage(words):
+    done = run(*words, "x" * 300 + ".png")
+    assert done.exit_code == 2 and "cannot write to xxx" in done.output and "name another place" in done.output

@@ -418,11 +418,14 @@ def test_a_field_exists_where_it_has_content(tmp_path):
         {"text": " ", "prompt": "C.", "test_list": []},
         {"text": None, "prompt": float("nan"), "test_list": ["assert d"]},
         {"text": "E.", "prompt": "other", "test_list": None},
+        {"text": "F."},  # what has no content may be left out
+        {"text": "G.", "test_list": [None]},
+        {"test_list": ["assert h"]},
     ]
     file = tmp_path / "mixed.jsonl"
     file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     wanted = ['"""\nA.\nassert a\n"""\n', '"""\nB.\nassert b\n"""\n', '"""\nC.\n"""\n', "", '"""\nE.\n"""\n']
-    assert texts(file) == wanted
+    assert texts(file) == [*wanted, '"""\nF.\n"""\n', '"""\nG.\n"""\n', ""]
 
 
 def test_a_column_that_no_row_fills_names_no_form(tmp_path):

@@ -304,7 +304,7 @@ def test_an_empty_path_is_refused(tmp_path, monkeypatch, empty):
 
 def test_what_a_killed_run_left_is_swept_and_only_that(tmp_path):
     parts = write(tmp_path, 0)
-    left = [f".{parts[0].name}.0123abcd.tmp", ".meta.json.0123abcd.tmp", ".part-00009.parquet.0123abcd.tmp", ".lock"]
+    left = [f".{parts[0].name}.0123abcd.tmp", ".meta.json.0123abcd.tmp", ".part-00009.parquet.0123abcd.tmp", ".oracle.lock"]
     others = [".notes.0123abcd.tmp", ".part-1.parquet.0123abcd.tmp", ".part-00009.parquet.tmp", "x.0123abcd.tmp"]
     for name in left + others:
         (tmp_path / name).write_text("half")
@@ -353,7 +353,13 @@ def test_a_second_writer_is_refused_and_readers_are_not(tmp_path):
         assert Trace.load(tmp_path).prompts == 1
         folder.add(1, to_table(RECORDS[1:2]))
     write(tmp_path, 2, resume=True)
-    assert Trace.load(tmp_path).prompts == 3 and not (tmp_path / ".lock").exists()
+    assert Trace.load(tmp_path).prompts == 3 and not (tmp_path / ".oracle.lock").exists()
+
+
+def test_a_lock_of_somebody_else_is_neither_written_to_nor_removed(tmp_path):
+    (tmp_path / ".lock").write_text("theirs")
+    write(tmp_path, 1)
+    assert (tmp_path / ".lock").read_text() == "theirs" and Trace.load(tmp_path).prompts == 1
 
 
 def test_a_writer_that_was_killed_holds_nothing(tmp_path):
@@ -371,7 +377,7 @@ def test_a_writer_that_was_killed_holds_nothing(tmp_path):
             pass
         process.kill()
         process.wait()
-    assert (tmp_path / ".lock").exists()
+    assert (tmp_path / ".oracle.lock").exists()
     with lock(tmp_path):
         pass
 
@@ -379,7 +385,7 @@ def test_a_writer_that_was_killed_holds_nothing(tmp_path):
 def test_where_there_are_no_locks_the_file_is_one(tmp_path, monkeypatch):
     monkeypatch.setattr("oracle.records.lock.fcntl", None)
     with lock(tmp_path):
-        with pytest.raises(RuntimeError, match=r"if that has ended, delete .*\.lock"), lock(tmp_path):
+        with pytest.raises(RuntimeError, match=r"if that has ended, delete .*\.oracle\.lock"), lock(tmp_path):
             pass
     with lock(tmp_path):
         pass

@@ -175,6 +175,8 @@ def test_runs_come_back_as_they_were(tmp_path, measured):
         (lambda call: {"total_seconds": np.nan}, "row 0: column total_seconds holds nan; legal: from 0"),
         (lambda call: {"draft_seconds": -call.draft_seconds}, "row 0: column draft_seconds holds -"),
         (lambda call: {"accepted": call.drafted + 1}, r"row 0: accepted 4 of 3 drafted tokens"),
+        (lambda call: {"passes": call.passes * 0 + 10**9}, "row 0: 1000000000 draft passes where 12 tokens are left"),
+        (lambda call: {"passes": np.maximum(call.drafted - 1, 0)}, "row 0: 3 drafted tokens in 2 draft passes"),
         (lambda call: {"position": call.position + 1},
          "row 0: an iteration at position 1 where the one before it leads to 0"),
         (lambda call: {"tokens": call.tokens[:-1]}, "row 0: its iterations emit 12 tokens, its text has 11"),
