@@ -9,7 +9,7 @@ import typer
 
 from oracle.commands.destinations import check_file
 from oracle.commands.groups import takes
-from oracle.commands.inputs import decoder, load_traces
+from oracle.commands.inputs import check_together, decoder, load_runs, load_traces
 from oracle.commands.notes import say
 from oracle.commands.options import Policies, PriceOptions, Tokenizer, Traces
 
@@ -32,7 +32,6 @@ def report(
     """Write one self-contained page: what was collected, the verdict, figures, tables, and single prompts to look into."""
     from analysis.replay.simulate import USUAL
     from analysis.study import Source, canonical
-    from oracle.records.runs import Runs
     from oracle.workflows.study import report as write_report
 
     check_file(output)
@@ -42,6 +41,8 @@ def report(
         canonical(text)
     cost = prices.load()
     loaded = load_traces(traces)
-    measured = Runs.load(runs) if runs is not None else None
+    measured = load_runs(runs) if runs is not None else None
+    for trace in loaded.values():
+        check_together(trace, measured, cost)
     sources = [Source(trace, name, cost, measured, decoder(trace, tokenizer)) for name, trace in loaded.items()]
     say(f"Page: {write_report(sources, output, policies=policy or USUAL)}")
