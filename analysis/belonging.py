@@ -205,7 +205,7 @@ def _unknown(given: Sequence[Side]) -> str | None:
     said = "; ".join(f"{side.name} {_do(side)} not say {' and '.join(side.lacks)}" for side in silent)
     names = {side.name: side.models for side in given if side.models}
     called = ", ".join(f"{name}: {models}" for name, models in names.items())
-    anew = "; `oracle calibrate` writes it down" if "prices" in {side.kind for side in silent} else ""
+    anew = "; `oracle calibrate` records this" if "prices" in {side.kind for side in silent} else ""
     by_name = f" (by name {called})" if len(set(names.values())) > 1 else ""
     return f"whether {_listed([side.name for side in given])} are of one pair is not known: {said}{by_name}{anew}"
 
