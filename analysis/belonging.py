@@ -1,8 +1,8 @@
 """Whether a trace, measured runs and prices belong together: one answer, for every command that joins two of them.
 
 Of each fact there are three verdicts.  *Contradiction*: both sides say it, and differently.  *Unknown*: a side does not
-say it.  *Fine*: they say the same.  Weights decide which models these are, and names never do: one model is called by its
-name on the hub here and by its folder there.
+say it.  *Fine*: they say the same.  Weights decide which models these are, and names never do: one model is called by
+its name on the hub here and by its folder there.
 """
 
 from __future__ import annotations
@@ -163,10 +163,10 @@ def difference(trace: Trace, number: int | None, call: Call) -> str | None:
 def _contradictions(one: Side, other: Side) -> list[str]:
     """What the two say differently, the first thing of each model and then how texts came about."""
     found = [text for role in ROLES if (text := _other_model(one, other, role))]
-    decodings = [_text(side.meta.get("decoding")) for side in (one, other)]
-    if all(decodings) and decodings[0] != decodings[1]:
+    first, second = (_text(side.meta.get("decoding")) for side in (one, other))
+    if first and second and first != second:
         found.append(
-            f"the decoding is {decodings[0]} in {one.name} and {decodings[1]} in {other.name}; {_advice(one, other)}"
+            f"the decoding is {first[:30]} in {one.name} and {second[:30]} in {other.name}; {_advice(one, other)}"
         )
     return found
 
@@ -174,14 +174,14 @@ def _contradictions(one: Side, other: Side) -> list[str]:
 def _other_model(one: Side, other: Side, role: str) -> str | None:
     # The number format first: the fingerprint is of the weights as they were loaded, so that it differs too then.
     for fact in ("dtype", WEIGHTS):
-        said = one.of(role, fact), other.of(role, fact)
-        if said[0] and said[1] and said[0] != said[1]:
-            values = [value[: _SHOWN[fact]] for value in said]
+        first, second = one.of(role, fact), other.of(role, fact)
+        if first and second and first != second:
+            most = _SHOWN[fact]
             names = [(side.of(role, "model") or side.models or "")[: _SHOWN["model"]] for side in (one, other)]
             called = f" ({names[0]} and {names[1]})" if all(names) else ""
             return (
-                f"{one.name} {_is(one)} of a {role} with {fact} {values[0]}, {other.name} with {values[1]}{called}; "
-                f"{_advice(one, other)}"
+                f"{one.name} {_is(one)} of a {role} with {fact} {first[:most]}, {other.name} with {second[:most]}"
+                f"{called}; {_advice(one, other)}"
             )
     return None
 
@@ -205,7 +205,8 @@ def _unknown(given: Sequence[Side]) -> str | None:
     said = "; ".join(f"{side.name} {_do(side)} not say {' and '.join(side.lacks)}" for side in silent)
     names = {side.name: side.models for side in given if side.models}
     called = ", ".join(f"{name}: {models}" for name, models in names.items())
-    anew = "; `oracle calibrate` records this" if "prices" in {side.kind for side in silent} else ""
+    old = any(side.kind == "prices" and side.models for side in silent)  # those for any pair do not name one
+    anew = "; `oracle calibrate` records this" if old else ""
     by_name = f" (by name {called})" if len(set(names.values())) > 1 else ""
     return f"whether {_listed([side.name for side in given])} are of one pair is not known: {said}{by_name}{anew}"
 
@@ -218,7 +219,8 @@ def _other_machine(one: Side, other: Side) -> str | None:
             return None
         if (recorded == "cpu") == (not accelerators):
             return None
-        return f"the trace was recorded on {recorded[:50]} and the prices measured on {_where(other)}, whose speedups these are"
+        there = _where(other)
+        return f"the trace was recorded on {recorded[:50]} and the prices measured on {there}, whose speedups these are"
     if any(
         one.machine.get(name) is not None and other.machine.get(name) is not None
         and one.machine[name] != other.machine[name]

@@ -249,7 +249,8 @@ def test_another_device_is_a_note(trace, machine, note):
 def test_runs_of_two_machines_are_a_note():
     found = oracle.calibrate([runs_of(), runs_of(**with_machine(threads=2))])
     assert found.notes == (
-        "the runs number 1 and the runs number 2 were measured on different machines: abacus, 1 threads and abacus, 2 threads",
+        "the runs number 1 and the runs number 2 were measured on different machines: "
+        "abacus, 1 threads and abacus, 2 threads",
     )
     assert oracle.calibrate(runs_of()).notes == ()
 
