@@ -83,7 +83,7 @@ class Answer:
     """What is known of things that are put together; sentences without a full stop."""
 
     contradictions: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what is not known, what is left out, and what machines differ
     common: Common | None = None  # where there are a trace and runs
     unknown: bool = False  # a side does not say of which weights or dtype it is
 
@@ -131,7 +131,8 @@ def answer(given: Sequence[Side]) -> Answer:
     contradictions = [text for pair in pairs for text in _contradictions(*pair)]
     machines = [text for pair in pairs if (text := _other_machine(*pair))]
     unknown = _unknown(given)
-    return Answer(tuple(contradictions), tuple([unknown] * bool(unknown) + machines), unknown=bool(unknown))
+    notes = machines if unknown is None else [unknown, *machines]
+    return Answer(tuple(contradictions), tuple(notes), unknown=unknown is not None)
 
 
 def common_prompts(trace: Trace, runs: Runs) -> Common:
