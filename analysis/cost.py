@@ -17,6 +17,7 @@ from oracle.records.whole import write_whole
 
 SCHEMA_VERSION = 1
 DEFAULT_DRAFT = 0.1  # price of a draft step, in target steps, where none was measured
+PAIR_FACTS = ("pair", "target", "draft", "dtype")  # in ``machine``: which pair was measured, and in what number format
 
 
 _Range = Annotated[list[Count], Field(min_length=2, max_length=2), says("a list of two whole numbers, low and high")]
@@ -122,6 +123,11 @@ class CostModel:
         base = self.verify[0][1] if self.plain is None else self.plain
         slope = self.verify_context if self.plain_context is None else self.plain_context
         return base + slope * np.asarray(context, dtype=float)
+
+    def for_any_pair(self) -> CostModel:
+        """The same prices without the facts of the pair that they were measured on, to price another pair with them."""
+        kept = {name: fact for name, fact in self.machine.items() if name not in PAIR_FACTS}
+        return dataclasses.replace(self, machine=kept)
 
     def outside_range(self, drafted: np.ndarray, context: np.ndarray) -> str | None:
         """Says how far verified tokens (drafted + 1) or context lengths leave what was measured, else None."""

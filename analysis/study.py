@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from analysis.belonging import Answer, Common, together
 from analysis.cost import DEFAULT_DRAFT, CostModel
 from analysis.describe.signals import SignalQuality, signal_quality
 from analysis.describe.statistics import Description, Sample, describe
@@ -49,6 +51,10 @@ class Source:
     runs: Runs | None = None
     decode: Decode | None = field(default=None, compare=False)
 
+    def together(self) -> Answer:
+        """Whether trace, runs and prices belong together.  Raises ValueError where they are known not to."""
+        return together(self.trace, [] if self.runs is None else [self.runs], self.cost).expect()
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -68,7 +74,10 @@ class Study:
     cost: CostModel
     results: tuple[SimulationResult, ...]
     left_out: dict[str, str]  # policies that cannot be replayed on this trace, and why
-    measured: dict[str, Measured]  # by policy, in the results' spelling; empty without runs
+    measured: dict[str, Measured]  # by policy, in the results' spelling, on the common prompts; empty without runs
+    common: Common | None  # the prompts that trace and runs share; None without runs
+    beside: dict[str, SimulationResult]  # by policy, on the common prompts: what stands beside ``measured``
+    notes: tuple[str, ...]  # whether trace, runs and prices belong together, as far as that is not known
     sweep: Sweep
     description: Description
     fits: tuple[Fit, ...]
@@ -115,11 +124,17 @@ def _counts(sample: Sample) -> Counts:
 
 
 def study(source: Source, name: str, policies: Sequence[str | Policy | Callable]) -> Study:
-    """Simulate ``policies``, sweep the library's, describe, fit, and come to a verdict."""
-    trace, cost = source.trace, source.cost or ASSUMED
+    """Simulate ``policies``, sweep the library's, describe, fit, and come to a verdict.
+
+    Raises ValueError where the trace, the runs and the prices are known not to belong together.
+    """
+    trace, cost, belonging = source.trace, source.cost or ASSUMED, source.together()
     given = {name_of(policy): policy for policy in policies}
-    listed, measured = with_measured(list(given), source.runs)
-    results, left_out = replay_all(trace, {policy: given.get(policy, _from_record(policy)) for policy in listed}, cost)
+    common = belonging.common
+    runs = _of_prompts(source.runs, common) if source.runs is not None and common is not None else None
+    listed, measured = with_measured(list(given), runs)
+    rules = {policy: given.get(policy, _from_record(policy)) for policy in listed}
+    results, left_out = replay_all(trace, rules, cost)
     counts = _counts(Sample.of(trace))
     fits = tuple(fit_all(counts))
     # Each test refits its family hundreds of times: the i.i.d. model and the winner are the ones that matter here.
@@ -138,6 +153,9 @@ def study(source: Source, name: str, policies: Sequence[str | Policy | Callable]
         results=results,
         left_out=left_out,
         measured=measured,
+        common=common,
+        beside=_beside(trace, common, rules, [*results, swept.best], cost),
+        notes=belonging.notes,
         sweep=swept,
         description=description,
         fits=fits,
@@ -145,6 +163,31 @@ def study(source: Source, name: str, policies: Sequence[str | Policy | Callable]
         signals=signals,
         verdict=verdict(description, geometric_p, gap, signals),
     )
+
+
+def _of_prompts(runs: Runs, common: Common) -> Runs:
+    """The calls on the common prompts.  Raises ValueError where no prompt is finished."""
+    if not common.ids:
+        raise ValueError(
+            "no prompt of the trace is finished by every policy in every repeat of the runs; `oracle measure --resume` "
+            "goes on"
+        )
+    kept = set(common.ids)
+    return dataclasses.replace(runs, calls=tuple(call for call in runs.calls if call.id in kept))
+
+
+def _beside(
+    trace: Trace,
+    common: Common | None,
+    rules: Mapping[str, str | Policy | Callable | None],
+    results: Sequence[SimulationResult],
+    cost: CostModel,
+) -> dict[str, SimulationResult]:
+    """The results on the common prompts alone: the same ones where that is the whole trace."""
+    if common is None or not common.some:
+        return {result.policy: result for result in results}
+    again = {result.policy: rules.get(result.policy, result.policy) for result in results}
+    return {result.policy: result for result in replay_all(trace.select(common.ids), again, cost)[0]}
 
 
 def with_measured(policies: Sequence[str], runs: Runs | None) -> tuple[list[str], dict[str, Measured]]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oracle.models.checks import check_pair
-from oracle.models.identity import describe
+from oracle.models.identity import facts
 from oracle.models.pair import Pair
 from oracle.progress import bar
 from oracle.prompts.encode import Encoded, digest, encode
@@ -262,9 +262,7 @@ def _meta(plan: Plan, prompts: object, skipped: list[dict]) -> dict[str, Any]:
     from oracle.timing import describe_machine
 
     return {
-        "pair": plan.pair.name,
-        "target": describe(plan.pair.target) | plan.pair.info.get("target", {}),
-        "draft": describe(plan.pair.draft) | plan.pair.info.get("draft", {}),
+        **facts(plan.pair),
         "machine": describe_machine(plan.pair),
         "prompts": getattr(prompts, "source", {"dataset": "given in memory"}),
         "prompts_planned": len(plan.prompts),

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import isotonic_regression, nnls
 
+from analysis.belonging import ROLES, together
 from analysis.cost import CostModel
 from analysis.measured.disturbances import disturbed
 from oracle.policies import parse
@@ -49,6 +50,7 @@ class Calibration:
     residuals: tuple[Residual, ...]
     calls: int
     disturbed: int  # of the calls, left out of the fit (``analysis.measured.disturbances``)
+    notes: tuple[str, ...] = ()  # whether the runs are of one pair and one machine, as far as that is not known
 
 
 def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None) -> Calibration:
@@ -56,9 +58,11 @@ def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None
 
     By default these are the policies of ``FIT`` that ran, or every one of fixed length if fewer than two of them did.
     The policies must draft a fixed length and be at least two different ones, or a round's start could not be told from
-    its steps.  Raises ValueError where they are not, did not run, or ran in different generators.
+    its steps.  Raises ValueError where they are not, did not run, or ran in different generators, and where the runs are
+    of different pairs.
     """
     several = [runs] if isinstance(runs, Runs) else list(runs)
+    notes = together(runs=several).expect().notes
     chosen = _choose(several, policies)
     calls = [[call for call in one.calls if call.policy in (*chosen, PLAIN)] for one in several]
     gone = [disturbed(one) for one in several]
@@ -81,7 +85,8 @@ def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None
         plain_context=plain_context,
         unit="s",
         machine=several[0].meta.get("machine", {})
-        | {"pair": several[0].meta.get("pair"), "generator": generator, "fitted_on": chosen},
+        | {"pair": several[0].meta.get("pair"), "generator": generator, "fitted_on": chosen}
+        | {role: several[0].meta[role] for role in ROLES if several[0].meta.get(role)},
         measured_range={
             "tokens": [1, int(rounds.drafted.max()) + 1],  # one token: the same pass in plain decoding, if nowhere else
             "context": [int(rows.context.min()), int(rows.context.max())],  # of a first iteration too: its prompt
@@ -90,7 +95,12 @@ def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None
     cost = _with_prefill(cost, rows)
     total = sum(map(len, calls))
     return Calibration(
-        cost, tuple(chosen), tuple(_residuals(cost, rounds, steps)), calls=total, disturbed=total - sum(map(len, kept))
+        cost,
+        tuple(chosen),
+        tuple(_residuals(cost, rounds, steps)),
+        calls=total,
+        disturbed=total - sum(map(len, kept)),
+        notes=notes,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from analysis.belonging import together
 from analysis.cost import DEFAULT_DRAFT, CostModel
 from analysis.replay.drafts import Book, NotRecorded
 from analysis.replay.lanes import Rows, walk
@@ -33,8 +34,8 @@ def simulate(trace: Trace, policy: str | Policy | Callable, cost: CostModel | No
     """Replay ``policy`` over every text of ``trace`` and price it with ``cost`` (default: a draft step of 0.1).
 
     ``policy`` is its text (``dynamic:threshold=0.4``, ``oracle:detect``, ``my.py:MyRule:tokens=3``), an object, or a function
-    ``stop(signals)``.  Raises ValueError for a policy that is not known or reads what the trace does not hold, `NotRecorded`
-    where it would need more overrun than the trace recorded.
+    ``stop(signals)``.  Raises ValueError for a policy that is not known or reads what the trace does not hold, and for prices
+    of another pair; `NotRecorded` where it would need more overrun than the trace recorded.
     """
     found = simulate_all(trace, [policy], cost)[0]
     if isinstance(found, NotRecorded):
@@ -91,6 +92,7 @@ class _Pricing:
     """Prices of one trace, what does not depend on the policy worked out once."""
 
     def __init__(self, trace: Trace, cost: CostModel) -> None:
+        together(trace, cost=cost).expect()
         self._trace, self.cost = trace, cost
         self._context, read = trace.context, np.diff(trace.prompt_offsets)
         self._step = np.asarray(cost.step(self._context))

@@ -123,18 +123,19 @@ def measured_figure(study: Study) -> Markup | None:
     points = [
         Comparison(
             result.policy,
-            result.speedup_estimate(),
+            study.beside[result.policy].speedup_estimate(),
             study.measured[result.policy].decoding,
         )
         for result in study.results
-        if result.policy in study.measured
+        if result.policy in study.measured and result.policy in study.beside
     ]
     if not points:
         return None
+    prompts = f" ({study.common.words})" if study.common is not None and study.common.some else ""
     return _picture(
         plot_simulated_vs_measured(points),
-        f"Simulated against measured speedups on {study.name}, one point a policy.",
-        "Simulated against measured speedup with 95 % intervals; on the diagonal they agree.",
+        f"Simulated against measured speedups on {study.name}{prompts}, one point a policy.",
+        f"Simulated against measured speedup{prompts} with 95 % intervals; on the diagonal they agree.",
     )
 
 

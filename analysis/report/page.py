@@ -31,7 +31,8 @@ def report(sources: Sequence[Source], out: str | Path, *, policies: Sequence[str
 
     ``policies`` are simulated on every trace and shown in the tables and in the view of single prompts; one that needs
     more overrun than a trace recorded is left out there, and the page says so.  Raises ValueError for an unknown
-    policy, for no source, or where no policy is left, and RuntimeError where the file cannot be written.
+    policy, for no source, for runs or prices of another pair, or where no policy is left, and RuntimeError where
+    the file cannot be written.
     """
     if not sources:
         raise ValueError("a report needs at least one trace")
@@ -40,6 +41,8 @@ def report(sources: Sequence[Source], out: str | Path, *, policies: Sequence[str
     out = Path(out)
     with _named(out):  # an unwritable place must not cost the work
         writable(out)
+    for each in sources:  # before anything is computed of the first
+        each.together()
     names = unique_names(sources)
     studies = [study(source, name, policies) for source, name in zip(sources, names, strict=True)]
     for each in studies:

@@ -20,8 +20,13 @@ def policies_section(study: Study) -> Markup:
     if canonical(study.sweep.best.policy) not in map(canonical, (result.policy for result in results)):
         results.append(study.sweep.best)
     speedups = [result.speedup_estimate() for result in results]
-    largest = max([1.2, *(each.high for each in speedups), *(each.decoding.high for each in study.measured.values())])
-    extra = ("Measured speedup (95 %)",) if study.measured else ()
+    some = study.common.ids if study.measured and study.common is not None and study.common.some else ()
+    beside = {policy: each.speedup_estimate() for policy, each in study.beside.items()} if some else {}
+    drawn = [beside.get(result.policy, each) for result, each in zip(results, speedups, strict=True)]
+    ends = (each.high for each in [*speedups, *drawn, *(each.decoding for each in study.measured.values())])
+    largest = max([1.2, *ends])
+    again = (f"Simulated, the {len(some):,} measured prompts (95 %)",) if some else ()
+    extra = (*again, "Measured speedup (95 %)") if study.measured else ()
     head = (
         "Policy",
         "Simulated speedup (95 %)" if extra else "Speedup (95 %)",
@@ -38,8 +43,9 @@ def policies_section(study: Study) -> Markup:
         (
             tag("code", result.policy),
             _with_range(speedup),
+            *((_with_range(dot) if result.policy in beside else "",) if some else ()),
             *_measured_cell(study, result.policy),
-            interval_picture(speedup, study.measured.get(result.policy), largest),
+            interval_picture(dot, study.measured.get(result.policy), largest),
             f"{result.iterations:,}",
             f"{result.draft_tokens:,}",
             f"{result.accepted_tokens:,}",
@@ -47,7 +53,7 @@ def policies_section(study: Study) -> Markup:
             percent(result.accepted_share),
             number(result.tokens_per_iteration),
         )
-        for result, speedup in zip(results, speedups, strict=True)
+        for result, speedup, dot in zip(results, speedups, drawn, strict=True)
     ]
     fastest = max(
         range(len(results)), key=lambda row: -1 if results[row].policy.startswith("oracle") else results[row].speedup
@@ -78,7 +84,11 @@ def _measured_words(study: Study) -> list[str]:
     runs = study.source.runs
     if runs is None or not study.measured:
         return []
-    prompts = max(each.prompts for each in study.measured.values())
+    common, prompts = study.common, max(each.prompts for each in study.measured.values())
+    on, beside = f"Measured with the real generator on {prompts:,} prompts", ""
+    if common is not None and common.some:
+        on = f"{common.words} with the real generator"
+        beside = " What stands beside them, in the table and in the pictures, is simulated on these prompts alone."
     repeats = max(each.repeats for each in study.measured.values())
     different = max(each.different_texts for each in study.measured.values())
     machine = runs.meta.get("machine") or {}
@@ -93,9 +103,9 @@ def _measured_words(study: Study) -> list[str]:
         else "; every text equals plain decoding's"
     )
     return [
-        f"Measured with the real generator on {prompts:,} prompts, {repeats:,}"
-        f" repeat{'s' * (repeats > 1)}{f' ({where})' if where else ''}{texts}. In the pictures the dot is simulated,"
-        " the ring measured."
+        f"{on}, {repeats:,}"
+        f" repeat{'s' * (repeats > 1)}{f' ({where})' if where else ''}{texts}.{beside} In the pictures the dot is"
+        " simulated, the ring measured."
     ]
 
 
@@ -113,7 +123,9 @@ def _cost_words(study: Study) -> str:
 
 
 def _cautions(study: Study, results: Sequence[SimulationResult]) -> list[Markup]:
-    found = [f"{policy} is left out: {reason}" for policy, reason in study.left_out.items()]
+    unfinished = [each.unfinished for each in (study.trace, study.source.runs) if each is not None and each.unfinished]
+    found = [*unfinished, *(note for note in study.notes if study.common is None or note != study.common.words)]
+    found += [f"{policy} is left out: {reason}" for policy, reason in study.left_out.items()]
     for result in results:
         outside = study.cost.outside_range(
             result.drafted, study.trace.context[study.trace.offsets[result.prompt] + result.position]

@@ -1,27 +1,12 @@
-"""Which measured calls belong to which recorded texts, and whether both come from the same pair of models."""
+"""Which measured calls belong to which recorded texts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from analysis.belonging import difference
 from oracle.records.runs import PLAIN, Call, Runs
 from oracle.records.trace import Trace, iter_records
-
-_SAME = ("weights_sample_sha256", "dtype")  # of target and draft
-
-
-def check_same_models(trace: Trace, runs: Runs) -> None:
-    """Raise ValueError where trace and runs are known to come from different weights or dtypes."""
-    for role in ("target", "draft"):
-        for name in _SAME:
-            recorded, measured = ((meta.get(role) or {}).get(name) for meta in (trace.meta, runs.meta))
-            if recorded and measured and recorded != measured:
-                raise ValueError(
-                    f"the trace is of a {role} with {name} {recorded}, the runs with {measured}; "
-                    "collect and measure the same pair in the same dtype"
-                )
 
 
 def complete(runs: Runs, policy: str) -> tuple[list[list[Call]], list[list[Call]]]:
@@ -49,18 +34,9 @@ def _by_prompt(runs: Runs, arm: str) -> dict[int, list[Call]]:
 
 def match(trace: Trace, calls: Sequence[Call]) -> Trace:
     """The part of ``trace`` that belongs to these calls, in order.  Raises ValueError where it holds others."""
-    records = {record.id: record for record in iter_records(trace)}
-    chosen = []
+    place = {name: number for number, name in enumerate(trace.ids)}
     for call in calls:
-        record = records.get(call.id)
-        if record is None:
-            raise ValueError(
-                f"prompt {call.id!r} was measured but is not in the trace; collect and measure the same prompts"
-            )
-        if not np.array_equal(record.prompt_tokens, call.prompt_tokens):
-            raise ValueError(f"prompt {call.id!r} has other tokens in the trace than in the runs; collect it again")
-        if record.max_new_tokens != call.max_new_tokens:
-            limits = f"{record.max_new_tokens} in the trace, {call.max_new_tokens} in the runs"
-            raise ValueError(f"prompt {call.id!r}: max_new_tokens is {limits}; collect and measure with the same limit")
-        chosen.append(record)
-    return Trace.from_records(chosen, trace.meta)
+        if reason := difference(trace, place.get(call.id), call):
+            raise ValueError(reason)
+    records = {record.id: record for record in iter_records(trace)}
+    return Trace.from_records([records[call.id] for call in calls], trace.meta)

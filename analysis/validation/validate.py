@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.belonging import together
 from analysis.cost import CostModel
 from analysis.intervals import Estimate, ratio
 from analysis.measured.disturbances import disturbed
@@ -17,7 +18,7 @@ from analysis.replay.result import SimulationResult
 from analysis.replay.simulate import simulate
 from analysis.validation.differences import Difference, first_difference, same_rows
 from analysis.validation.error_parts import split
-from analysis.validation.matching import check_same_models, complete, match
+from analysis.validation.matching import complete, match
 from oracle.policies import Policy, as_policy
 from oracle.policies.counting import Plain
 from oracle.policies.library import what_runs
@@ -124,10 +125,10 @@ def validate(
     """Compare simulation with measured runs of the same prompts.
 
     ``policies`` default to all that ran and that ``cost`` was not fitted on.  One that cannot be replayed from this
-    trace is a failure of the verdict, not an error.  Raises ValueError where trace and runs are not of the same models,
-    prompts and limits, and for a policy that the cost model was fitted on: that would prove nothing.
+    trace is a failure of the verdict, not an error.  Raises ValueError where trace, runs and prices are known to be of different
+    models, prompts or limits, and for a policy that the cost model was fitted on: that would prove nothing.
     """
-    check_same_models(trace, runs)
+    together(trace, [runs], cost).expect()
     fitted = {what_runs(as_policy(policy)) for policy in cost.machine.get("fitted_on", ())}
     ran = [policy for policy in runs.policies if policy != PLAIN]
     if policies is None:

@@ -11,7 +11,7 @@ import typer
 from oracle.commands.bounds import Once
 from oracle.commands.destinations import check_file, check_folder
 from oracle.commands.groups import takes
-from oracle.commands.inputs import load_runs
+from oracle.commands.inputs import load_runs, say_notes
 from oracle.commands.notes import note, note_next
 from oracle.commands.options import Json, OutputOptions, PairOptions, PromptOptions, RunOptions
 from oracle.commands.programs import show_json
@@ -57,6 +57,7 @@ def calibrate(
     measured = [load_runs(path) for path in runs or ()]
     calibration = fit_cost(measured or _measured(pair, prompts, run, output, list(fit or FIT), out), fit)
     calibration.cost.save(out)
+    say_notes(calibration.notes)
     if as_json:
         show_json({"cost": str(out), "residuals": calibration.residuals})
         return

@@ -11,6 +11,7 @@ from oracle.commands.notes import note
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+    from analysis.cost import CostModel
     from oracle.records.runs import Runs
     from oracle.records.trace import Trace
 
@@ -47,6 +48,19 @@ def say_unfinished(path: Path | None, found: Trace | Runs) -> None:
     """Say of a run that has not ended how much of it is there."""
     if found.unfinished:
         note(f"Note: {path}: {found.unfinished}.")
+
+
+def check_together(trace: Trace, runs: Runs | None = None, cost: CostModel | None = None) -> None:
+    """Refuse what is known not to belong together (ValueError), and say what is not known."""
+    from analysis.belonging import together
+
+    say_notes(together(trace, [] if runs is None else [runs], cost).expect().notes)
+
+
+def say_notes(notes: Sequence[str]) -> None:
+    """Remarks on whether things belong together."""
+    for each in notes:
+        note(f"Note: {each}.")
 
 
 def load_traces(paths: Sequence[Path] | None) -> dict[str, Trace]:

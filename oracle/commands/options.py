@@ -49,6 +49,21 @@ Overrun = Annotated[
 NewTokens = Annotated[int, typer.Option("--max-new-tokens", help="Length limit of each text."), Length]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+AnyCost = Annotated[bool, typer.Option("--any-cost", help="Take the prices of --cost even if they are another pair's.")]
+
+
+def check_any_cost(any_cost: bool, cost: Path | None) -> None:
+    """Raise ValueError for --any-cost without prices that it could be about."""
+    if any_cost and cost is None:
+        raise ValueError("--any-cost takes the prices of --cost whichever pair they are of; give --cost FILE too")
+
+
+def load_cost(path: Path, any_cost: bool) -> CostModel:
+    """The cost model in a file; one that belongs to every pair with ``any_cost``."""
+    from analysis.cost import CostModel
+
+    found = CostModel.load(path)
+    return found.for_any_pair() if any_cost else found
 
 
 @dataclass(frozen=True)
@@ -204,8 +219,10 @@ class PriceOptions:
         Price,
     ] = None
     cost: Annotated[Path | None, typer.Option("--cost", help="A cost model that `oracle calibrate` measured.")] = None
+    any_cost: AnyCost = False
 
     def __post_init__(self) -> None:
+        check_any_cost(self.any_cost, self.cost)
         if self.draft_cost is not None and self.cost is not None:
             raise ValueError("--draft-cost and --cost exclude each other: give one of them")
 
@@ -214,7 +231,7 @@ class PriceOptions:
         from analysis.cost import DEFAULT_DRAFT, CostModel
 
         if self.cost is not None:
-            return CostModel.load(self.cost)
+            return load_cost(self.cost, self.any_cost)
         if self.draft_cost is None:
             note(
                 f"Assuming a draft step of {DEFAULT_DRAFT} target steps (--draft-cost, or --cost from "

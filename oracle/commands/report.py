@@ -9,7 +9,7 @@ import typer
 
 from oracle.commands.destinations import PAGE, check_file
 from oracle.commands.groups import takes
-from oracle.commands.inputs import decoder, load_runs, load_traces
+from oracle.commands.inputs import check_together, decoder, load_runs, load_traces
 from oracle.commands.notes import say
 from oracle.commands.options import Force, Policies, PriceOptions, Tokenizer, Traces
 
@@ -43,5 +43,7 @@ def report(
     cost = prices.load()
     loaded = load_traces(traces)
     measured = load_runs(runs) if runs is not None else None
+    for trace in loaded.values():
+        check_together(trace, measured, cost)
     sources = [Source(trace, name, cost, measured, decoder(trace, tokenizer)) for name, trace in loaded.items()]
     say(f"Page: {write_report(sources, output, policies=policy or USUAL)}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from oracle.commands.groups import takes
-from oracle.commands.inputs import describe, load_trace
+from oracle.commands.inputs import check_together, describe, load_trace
 from oracle.commands.notes import note
 from oracle.commands.numbers import interval_text, policy_text, share_text, short_count
 from oracle.commands.options import Json, OneTrace, Policies, PriceOptions
@@ -36,6 +36,7 @@ def simulate(prices: PriceOptions, trace: OneTrace = None, policy: Policies = No
 
     loaded = load_trace(trace)
     cost = prices.load()
+    check_together(loaded, cost=cost)
     results = [replay(loaded, text, cost) for text in policy or USUAL]
     if as_json:
         show_json([result_row(result) for result in results])

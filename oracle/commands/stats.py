@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from oracle.commands.groups import takes
-from oracle.commands.inputs import load_traces
+from oracle.commands.inputs import check_together, load_traces
 from oracle.commands.notes import say
 from oracle.commands.numbers import estimate_text
 from oracle.commands.options import Json, PriceOptions, Traces
@@ -28,8 +28,10 @@ def stats(prices: PriceOptions, traces: Traces = None, as_json: Json = False) ->
     from analysis.study import findings
 
     cost = prices.load()
-    answer = []
-    for name, trace in load_traces(traces).items():
+    answer, loaded = [], load_traces(traces)
+    for trace in loaded.values():
+        check_together(trace, cost=cost)
+    for name, trace in loaded.items():
         found = findings(trace, cost)
         answer.append(
             {

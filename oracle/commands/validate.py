@@ -12,10 +12,11 @@ from oracle.commands.bounds import Once
 from oracle.commands.calibrate import show_calibration
 from oracle.commands.destinations import PICTURE, check_file, check_folder
 from oracle.commands.groups import takes
-from oracle.commands.inputs import load_runs, load_trace
+from oracle.commands.inputs import load_runs, load_trace, say_notes
 from oracle.commands.notes import note, say
 from oracle.commands.numbers import interval_text, percent_text, policy_text
 from oracle.commands.options import (
+    AnyCost,
     Error,
     Json,
     OutputOptions,
@@ -25,6 +26,8 @@ from oracle.commands.options import (
     PromptSetsOptions,
     RunOptions,
     Share,
+    check_any_cost,
+    load_cost,
 )
 from oracle.commands.programs import show_json
 from oracle.commands.tables import show_table
@@ -56,6 +59,7 @@ def validate(
             "--cost", help="Cost model; default: for each of the runs one fitted on its own constant policies."
         ),
     ] = None,
+    any_cost: AnyCost = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -78,7 +82,6 @@ def validate(
     (without anything: the embedded pair on both demo sets).  In half precision the trace then holds the text of an
     assisted run.  Exit status 1 where the budget is not kept.
     """
-    from analysis.cost import CostModel
     from analysis.plots.canvas import FORMATS
     from analysis.validation.validate import Budget
     from oracle.workflows import validate as workflow
@@ -86,7 +89,8 @@ def validate(
     budget = Budget(counts=counts, median=median, worst=worst)
     if plot is not None:
         check_file(plot, FORMATS, made=PICTURE, force=output.force)
-    prices = CostModel.load(cost) if cost is not None else None
+    check_any_cost(any_cost, cost)
+    prices = load_cost(cost, any_cost) if cost is not None else None
     if runs or trace:
         if len(runs or ()) != len(trace or ()):
             raise ValueError(
@@ -119,6 +123,7 @@ def validate(
             tell=note,
         )
         files = [folder / "cost.json" for folder in found.folders]
+    say_notes(found.notes)
     _keep_prices(found, files, found.folders or runs or (), show=not as_json)
     _draw(found.validation, plot)
     if as_json:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from oracle.models.pair import Pair
+
 
 def describe(model: PreTrainedModel) -> dict[str, Any]:
     """What identifies a model in a trace: name, revision, size, a hash of some of its weights, dtype and device."""
@@ -19,6 +21,12 @@ def describe(model: PreTrainedModel) -> dict[str, Any]:
         "dtype": str(model.dtype).removeprefix("torch."),
         "device": str(model.device),
     }
+
+
+def facts(pair: Pair) -> dict[str, Any]:
+    """What identifies a pair: its name, and both models; what its maker says of them counts."""
+    said = {role: pair.info.get(role, {}) for role in ("target", "draft")}
+    return {"pair": pair.name} | {role: describe(getattr(pair, role)) | said[role] for role in said}
 
 
 def fingerprint(model: PreTrainedModel) -> str:

@@ -39,7 +39,8 @@ def simulate(
     """Replay ``policy`` over a trace, exactly, and price it: ``oracle.simulate("traces/demo", "dynamic", 0.1)``.
 
     ``cost`` is a cost model, its file, or the time of a draft step over that of a target step (default: 0.1).  Raises
-    ValueError for a policy or a file that will not do, TypeError for arguments of another type.
+    ValueError for a policy or a file that will not do and for prices of another pair (``CostModel.for_any_pair`` takes
+    them all the same), TypeError for arguments of another type.
     """
     return replay.simulate(as_trace(trace), policy, as_cost(cost))
 

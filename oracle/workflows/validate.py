@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from analysis import belonging
 from analysis.cost import CostModel
 from analysis.measured.calibrate import FIT, Calibration, calibrate
 from analysis.validation import validate as comparison
 from analysis.validation.validate import Budget, Validation, combine
 from oracle.collect import collect
 from oracle.measure import measure
+from oracle.models.identity import facts
 from oracle.models.pair import Pair
 from oracle.policies import as_policy
 from oracle.policies.library import what_runs
@@ -41,6 +43,7 @@ class Validated:
     runs: tuple[Runs, ...]
     calibrations: tuple[Calibration, ...]  # empty where prices were given
     folders: tuple[Path, ...] = ()  # of the runs, where they were measured now
+    notes: tuple[str, ...] = ()  # whether traces, runs and prices belong together, as far as that is not known
 
     @property
     def passed(self) -> bool:
@@ -74,6 +77,9 @@ def validate(
     runs), RuntimeError for a run that failed.
     """
     chosen, prices = to_validate(policies), None if cost is None else as_cost(cost)
+    if prices is not None:
+        sides = [belonging.Side("the pair", facts(pair)), *belonging.sides(cost=prices)]
+        belonging.answer(sides).expect()
     sets = _sets(prompts)
     settings = {
         "max_new_tokens": max_new_tokens,
@@ -94,7 +100,7 @@ def validate(
         traces.append(Trace.load(trace))
         folders.append(folder)
     found = compare(traces, runs, prices, policies=chosen, budget=budget)
-    return Validated(found.validation, found.traces, found.runs, found.calibrations, tuple(folders))
+    return Validated(found.validation, found.traces, found.runs, found.calibrations, tuple(folders), found.notes)
 
 
 def compare(
@@ -115,13 +121,16 @@ def compare(
         raise ValueError(f"{len(measured)} runs and {len(recorded)} traces: give one trace for each of the runs")
     loaded = tuple(as_trace(each) for each in recorded)
     ran = tuple(as_runs(each) for each in measured)
-    fitted = tuple(calibrate(each) for each in ran) if cost is None else ()
-    prices = [each.cost for each in fitted] or [as_cost(cost)] * len(ran)
+    given = None if cost is None else as_cost(cost)
+    answers = [belonging.together(trace, [one], given).expect() for trace, one in zip(loaded, ran, strict=True)]
+    fitted = tuple(calibrate(each) for each in ran) if given is None else ()
+    prices = [given] * len(ran) if given is not None else [each.cost for each in fitted]
     found = [
         comparison.validate(trace, one, price, policies=policies, budget=budget)
         for trace, one, price in zip(loaded, ran, prices, strict=True)
     ]
-    return Validated(combine(found), loaded, ran, fitted)
+    notes = dict.fromkeys(note for each in answers for note in each.notes)
+    return Validated(combine(found), loaded, ran, fitted, notes=tuple(notes))
 
 
 def to_validate(policies: Sequence[str]) -> list[str]:

@@ -297,7 +297,7 @@ def measured_runs(data, policies, *, draft, seconds=0.01):
                     **same,
                     **columns,
                     max_new_tokens=len(text),
-                    prompt_tokens=np.arange(3),
+                    prompt_tokens=data.prompt_tokens[data.prompt_offsets[prompt] : data.prompt_offsets[prompt + 1]],
                     tokens=text,
                 )
             )

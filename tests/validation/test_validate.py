@@ -122,21 +122,22 @@ def test_other_counts_fail_in_float32_and_are_shown(runs, cost):
 
 def test_other_counts_do_not_fail_in_half_precision(cost):
     half = fake_runs(SOURCE, ["dynamic"], dtype="bfloat16")
-    found = validate(SOURCE, change(half, "dynamic", drafted=longer_first_draft), cost)
+    found = validate(SOURCE, change(half, "dynamic", drafted=longer_first_draft), cost.for_any_pair())
     assert found.rows[0].identical < 1 and found.passed
 
 
 def test_texts_that_leave_plain_decodings_are_listed_with_the_margin(cost):
     half = fake_runs(SOURCE, ["dynamic"], dtype="bfloat16")
     changed = {"equal": lambda _: False, "first_difference": lambda _: 7, "difference_margin": lambda _: 0.25}
-    row = validate(SOURCE, change(half, "dynamic", **changed), cost).rows[0]
+    row = validate(SOURCE, change(half, "dynamic", **changed), cost.for_any_pair()).rows[0]
     assert row.divergences == (Divergence("p0", 7, 0.25, near_tie=True),)
 
 
 def test_a_lead_that_rounding_cannot_turn_is_a_fault_in_any_dtype(cost):
     for dtype, lead in (("bfloat16", 3.0), ("float32", 0.01)):
         changed = {"equal": lambda _: False, "first_difference": lambda _: 7, "difference_margin": lambda _, m=lead: m}
-        found = validate(SOURCE, change(fake_runs(SOURCE, ["dynamic"], dtype=dtype), "dynamic", **changed), cost)
+        lost = change(fake_runs(SOURCE, ["dynamic"], dtype=dtype), "dynamic", **changed)
+        found = validate(SOURCE, lost, cost.for_any_pair())
         assert found.failures == [
             f"dynamic on {SOURCE.dataset}: the text of prompt p0 leaves plain decoding's at token 7, where the "
             f"target's lead is {lead:.2g} logits: no rounding, a fault"
