@@ -21,7 +21,7 @@ from analysis.replay.simulate import simulate, simulate_all
 from analysis.replay.sweep import LENGTHS, Sweep, sweep
 from analysis.verdict import Gap, Verdict, verdict
 from oracle.policies import Policy
-from oracle.policies.names import name_of, recorded
+from oracle.policies.names import by_name, recorded
 from oracle.records.selection import parts
 from oracle.records.trace import Trace
 
@@ -117,7 +117,7 @@ def _counts(sample: Sample) -> Counts:
 def study(source: Source, name: str, policies: Sequence[str | Policy | Callable]) -> Study:
     """Simulate ``policies``, sweep the library's, describe, fit, and come to a verdict."""
     trace, cost = source.trace, source.cost or ASSUMED
-    given = {name_of(policy): policy for policy in policies}
+    given = by_name(policies)
     listed, measured = with_measured(list(given), source.runs)
     results, left_out = replay_all(trace, {policy: given.get(policy, _from_record(policy)) for policy in listed}, cost)
     counts = _counts(Sample.of(trace))

@@ -30,16 +30,15 @@ def report(
     tokenizer: Tokenizer = None,
 ) -> None:
     """Write one self-contained page: what was collected, the verdict, figures, tables, and single prompts to look into."""
-    from analysis.replay.simulate import USUAL
-    from analysis.study import Source, canonical
+    from analysis.replay.simulate import USUAL, check_policies
+    from analysis.study import Source
     from oracle.records.runs import Runs
     from oracle.workflows.study import report as write_report
 
     check_file(output)
     if runs is not None and len(traces or ()) > 1:
         raise ValueError(f"--runs belongs to one trace, {len(traces or ())} are given; write a report for each")
-    for text in policy or ():
-        canonical(text)
+    check_policies(policy or ())
     cost = prices.load()
     loaded = load_traces(traces)
     measured = Runs.load(runs) if runs is not None else None
