@@ -61,7 +61,7 @@ def measure(
 ) -> Runs:
     """Run plain greedy decoding and every policy for real, ``repeats`` times on each prompt, and clock every iteration.
 
-    Policies are given as to ``analysis.simulate``; those that the library does not have run in the toolkit's own
+    Policies are given as to ``oracle.simulate``; those that the library does not have run in the toolkit's own
     loop, and their calls say so (``generator``).  ``out`` is a directory that holds each call as soon as it has
     ended; without it everything stays in memory.  Raises ValueError for arguments that make no sense or a pair that
     cannot be run, RuntimeError for a run that failed; finished calls stay, and ``resume`` goes on after them.
