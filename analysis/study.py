@@ -23,7 +23,7 @@ from analysis.replay.simulate import simulate, simulate_all
 from analysis.replay.sweep import LENGTHS, Sweep, sweep
 from analysis.verdict import Gap, Verdict, verdict
 from oracle.policies import Policy
-from oracle.policies.names import name_of, recorded
+from oracle.policies.names import by_name, recorded
 from oracle.records.selection import parts
 from oracle.records.trace import Trace
 
@@ -129,7 +129,7 @@ def study(source: Source, name: str, policies: Sequence[str | Policy | Callable]
     Raises ValueError where the trace, the runs and the prices are known not to belong together.
     """
     trace, cost, belonging = source.trace, source.cost or ASSUMED, source.together()
-    given = {name_of(policy): policy for policy in policies}
+    given = by_name(policies)
     common = belonging.common
     runs = _of_prompts(source.runs, common) if source.runs is not None and common is not None else None
     listed, measured = with_measured(list(given), runs)

@@ -17,7 +17,7 @@ from oracle.models.decoding import neutral
 from oracle.models.pair import Pair
 from oracle.models.scores import check_pass, distribution
 from oracle.models.view import Reader, views
-from oracle.policies.contract import SIGNALS, Policy, Signals, State, budget_of, sent_of, stops_at
+from oracle.policies.contract import SIGNALS, Policy, Signals, State, ask, budget_of, sent_of, stops_at
 from oracle.timing import Clock
 
 
@@ -29,7 +29,7 @@ def draft_and_verify(
 
     ``state`` has one lane; None is the policy's start.
     """
-    state = policy.start(1) if state is None else state
+    state = ask(policy, "start", 1) if state is None else state
     both = views(pair)
     stop = set(both[0].stop)
     rows: list[dict[str, Any]] = []
@@ -52,7 +52,7 @@ def draft_and_verify(
             text += emitted
             target.forget(len(text) - 1)
             draft.forget(len(text) - 1)
-            state = policy.update(state, np.array([len(drafted)]), np.array([accepted]), signals)
+            state = ask(policy, "update", state, np.array([len(drafted)]), np.array([accepted]), signals)
             verified = clock()
             seconds = {"draft": proposed - begun, "verify": verified - proposed, "forward": passed - proposed}
             rows[-1] |= {f"{name}_seconds": value for name, value in seconds.items()} | {"rest_seconds": begun - last}

@@ -61,7 +61,7 @@ def measure(
 ) -> Runs:
     """Run plain greedy decoding and every policy for real, ``repeats`` times on each prompt, and clock every iteration.
 
-    Policies are given as to ``analysis.simulate``; those that the library does not have run in the toolkit's own
+    Policies are given as to ``oracle.simulate``; those that the library does not have run in the toolkit's own
     loop, and their calls say so (``generator``).  ``out`` is a directory that holds each call as soon as it has
     ended; without it everything stays in memory.  Raises ValueError for arguments that make no sense or a pair that
     cannot be run, RuntimeError for a run that failed; finished calls stay, and ``resume`` goes on after them.
@@ -98,11 +98,13 @@ def _arms(pair: Pair, policies: Iterable[str | Policy | Callable]) -> dict[str, 
     from oracle.policies import as_policy
     from oracle.policies.counting import Plain
     from oracle.policies.library import settings_of
-    from oracle.policies.names import name_of
+    from oracle.policies.names import by_name, name_of
 
     if isinstance(policies, str):
         raise ValueError(f"policies={policies!r}: give a list, such as [{policies!r}]")
     arms: dict[str, Policy] = {PLAIN: Plain()}
+    policies = list(policies)
+    by_name(policies)  # refuses two of one name
     for given in policies:
         text, policy = name_of(given), as_policy(given)
         if policy == arms[PLAIN]:
@@ -137,7 +139,7 @@ def rotation(arms: Sequence[str], repeat: int, repeats: int, prompt: int) -> lis
 
 def _run(plan: Plan, done: Sequence[Call], progress: bool) -> Iterator[Call]:
     """Every call that is not among ``done``, as it ends."""
-    from oracle.policies.contract import after_prompt
+    from oracle.policies.contract import after_prompt, ask
 
     known = {call.key: call for call in done}
     references = {call.prompt: call.tokens for call in done if call.policy == PLAIN}
@@ -148,7 +150,7 @@ def _run(plan: Plan, done: Sequence[Call], progress: bool) -> Iterator[Call]:
         _warm_up(plan)
     with bar("measuring", "calls", total, len(known), progress) as advance:
         for repeat in range(plan.repeats):
-            states = {name: policy.start(1) for name, policy in plan.arms.items()}
+            states = {name: ask(policy, "start", 1) for name, policy in plan.arms.items()}
             for number, prompt in enumerate(plan.prompts):
                 for name in rotation(list(plan.arms), repeat, plan.repeats, number):
                     if finished[name, repeat] == len(plan.prompts):
@@ -179,13 +181,13 @@ def _run(plan: Plan, done: Sequence[Call], progress: bool) -> Iterator[Call]:
 
 def _state_after(policy: Policy, state: State, call: Call) -> State | None:
     """The state with which the prompt after a finished call begins; None where its outcomes do not say."""
-    from oracle.policies.contract import Unseen, after_prompt, overrides, unseen
+    from oracle.policies.contract import Unseen, after_prompt, ask, overrides, unseen
 
     if not overrides(policy, "next_prompt"):
-        return policy.start(1)
+        return ask(policy, "start", 1)
     try:
         for drafted, accepted in zip(call.drafted[:, None], call.accepted[:, None], strict=True):
-            state = policy.update(state, drafted, accepted, unseen(drafted))
+            state = ask(policy, "update", state, drafted, accepted, unseen(drafted))
     except Unseen:
         return None
     return after_prompt(policy, state)
@@ -211,9 +213,11 @@ def _observe(plan: Plan, prompt: Encoded, policy: Policy, state: State) -> tuple
 
 def _warm_up(plan: Plan) -> None:
     """Every arm once on the longest prompt: the first call of anything is slower than the rest."""
+    from oracle.policies.contract import ask
+
     longest = max(plan.prompts, key=lambda prompt: len(prompt.tokens))
     for policy in plan.arms.values():
-        _observe(plan, longest, policy, policy.start(1))
+        _observe(plan, longest, policy, ask(policy, "start", 1))
 
 
 def _describe_call(plan: Plan, prompt: Encoded, policy: Policy) -> dict[str, Any]:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from oracle.policies.contract import SIGNALS, Policy, Signals
+from oracle.policies.contract import SIGNALS, Policy, Signals, Unavailable
 from oracle.records.trace import Trace, next_true
 
 UNBOUNDED = np.iinfo(np.int64).max // 4
 _BOOKS: dict[int, Book] = {}
 
 
-class NotRecorded(ValueError):
+class NotRecorded(Unavailable):
     """The trace lacks signals that a policy reads: a whole column, or what comes after the recorded overrun."""
 
 

@@ -19,6 +19,7 @@ from oracle.policies.contract import (
     TokenRule,
     Unseen,
     after_prompt,
+    ask,
     budget_of,
     checked,
     judges_alone,
@@ -54,7 +55,7 @@ class Natural(NamedTuple):
 def natural(book: Book, policy: Policy) -> Natural:
     """One scan of the trace, for a policy that `judges_alone`."""
     signals = book.all_signals(policy)
-    answer = policy.judge(signals) if isinstance(policy, TokenRule) else None
+    answer = ask(policy, "judge", signals) if isinstance(policy, TokenRule) else None
     if answer is None:
         return Natural(book.unstopped, None, signals.were_read)
     rule = checked(policy, "judge", answer, signals.shape)[:, 0]
@@ -79,7 +80,7 @@ def walk(book: Book, policy: Policy, cost: Prices | None = None, scan: Natural |
         return _walk_in_order(book, policy, scan, cost)
     table = _Table(book, policy)
     walker = _Walker(book, policy, scan)
-    walker.walk(book.starts, policy.start(len(book.starts), cost), table)
+    walker.walk(book.starts, ask(policy, "start", len(book.starts), cost), table)
     return _rows(book, policy, scan, *table.rows(), walker.unrecorded)
 
 
@@ -160,7 +161,7 @@ class _Walker:
             table.note(at + shift, passes, sent)
             accepted = np.minimum(sent, book.accepted_run[at])
             if self._learns:
-                state = policy.update(state, sent, accepted, book.whole_signals(policy, at, sent))
+                state = ask(policy, "update", state, sent, accepted, book.whole_signals(policy, at, sent))
             at = at + accepted + 1
             live = at < end
             if not live.all():
@@ -219,7 +220,7 @@ def _stopped(book: Book, scan: Natural, at: np.ndarray, passes: np.ndarray) -> n
 def _walk_in_order(book: Book, policy: Policy, scan: Natural | None, cost: Prices | None) -> Rows:
     """Text by text: the policy's state lives on from one to the next."""
     table, walker = _Table(book, policy), _Walker(book, policy, scan)
-    state = policy.start(1, cost)
+    state = ask(policy, "start", 1, cost)
     for at in book.starts[:, None]:
         state = after_prompt(policy, walker.walk(at, state, table), cost)
     return _rows(book, policy, scan, *table.rows(), walker.unrecorded)
@@ -233,12 +234,13 @@ class _States:
         self.budgets: list[int] = []
         self._states: list[State] = []
         self._numbers: dict[tuple, int] = {}
-        self.start = self._number(policy.start(1, cost))
+        self.start = self._number(ask(policy, "start", 1, cost))
 
     def after(self, number: int, drafted: int, accepted: int) -> int:
         """The state after an iteration of which only the outcome is known.  Raises `Unseen` where that is not enough."""
         sent = np.array([drafted])
-        return self._number(self.policy.update(self._states[number], sent, np.array([accepted]), unseen(sent)))
+        before = self._states[number]
+        return self._number(ask(self.policy, "update", before, sent, np.array([accepted]), unseen(sent)))
 
     def sent(self, number: int, passes: int, stopped: bool) -> int:
         return int(sent_of(self.policy, np.array([passes]), np.array([stopped]), self._states[number])[0])

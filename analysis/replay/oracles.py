@@ -165,3 +165,8 @@ def _side_by_side(trace: Trace, prices: _Prices) -> np.ndarray:
 
 OPTIMAL = "oracle:optimal"
 ORACLES = {"oracle:detect": detect, "oracle:clairvoyant": clairvoyant, OPTIMAL: optimal}
+
+
+def is_oracle(text: str) -> bool:
+    """Whether a policy's text means an oracle, known or not; a function or file of a user's may begin with that word."""
+    return text.partition(":")[0].strip() == "oracle"

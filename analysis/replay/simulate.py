@@ -10,7 +10,7 @@ from analysis.belonging import together
 from analysis.cost import DEFAULT_DRAFT, CostModel
 from analysis.replay.drafts import Book, NotRecorded
 from analysis.replay.lanes import Rows, walk
-from analysis.replay.oracles import OPTIMAL, ORACLES
+from analysis.replay.oracles import OPTIMAL, ORACLES, is_oracle
 from analysis.replay.result import SimulationResult
 from analysis.replay.together import walk_all
 from oracle.policies import POLICIES, USUAL, Policy, as_policy
@@ -22,6 +22,7 @@ __all__ = [
     "USUAL",
     "NotRecorded",
     "SimulationResult",
+    "check_policies",
     "known_policies",
     "replay",
     "simulate",
@@ -61,7 +62,9 @@ def simulate_each(
     """
     pricing = _Pricing(trace, CostModel(draft=DEFAULT_DRAFT) if cost is None else cost)
     names = [name_of(policy) for policy in policies]
-    oracles = {number: name for number, name in enumerate(names) if name.startswith("oracle")}
+    oracles = {
+        number: name for number, name in enumerate(names) if isinstance(policies[number], str) and is_oracle(name)
+    }
     rules = {number: as_policy(policy) for number, policy in enumerate(policies) if number not in oracles}
     for number, name in oracles.items():
         yield number, pricing.result(name, _walk_oracle(trace, name, pricing.cost), None)
@@ -80,9 +83,22 @@ def known_policies() -> list[str]:
     return [*POLICIES, *ORACLES]
 
 
-def _walk_oracle(trace: Trace, name: str, cost: CostModel) -> Rows:
+def check_policies(policies: Sequence[str]) -> None:
+    """Raise ValueError for a text that ``simulate`` does not take, before anything is computed."""
+    for text in policies:
+        if is_oracle(text.strip()):
+            _check_oracle(text.strip())
+        else:
+            as_policy(text)
+
+
+def _check_oracle(name: str) -> None:
     if name not in ORACLES:
         raise ValueError(f"unknown oracle {name!r}{suggest(name, ORACLES)}; legal: {', '.join(ORACLES)}")
+
+
+def _walk_oracle(trace: Trace, name: str, cost: CostModel) -> Rows:
+    _check_oracle(name)
     length = ORACLES[name](trace, cost)
     at = chain(trace.offsets, np.minimum(length, trace.accepted_run) + 1)
     return Rows(at, length[at], length[at], 0)

@@ -20,6 +20,7 @@ from analysis.plots.roc import plot_roc
 from analysis.plots.survival import plot_survival
 from analysis.plots.validation import Comparison, plot_simulated_vs_measured
 from analysis.plots.variance import plot_variance
+from analysis.replay.oracles import is_oracle
 from analysis.report.markup import Markup, figure, join, tag
 from analysis.study import Study
 
@@ -108,7 +109,7 @@ def variance_figure(studies: Sequence[Study]) -> Markup:
 
 def iterations_figure(study: Study, prompt: int = 0) -> Markup:
     """One prompt's lookahead by iteration under the simulated policies that are no oracles."""
-    real = [result for result in study.results if not result.policy.startswith("oracle")]
+    real = [result for result in study.results if not is_oracle(result.policy)]
     return _picture(
         plot_iterations(study.trace, results=real[:3], prompt=prompt),
         f"Tokens drafted in each iteration of prompt {study.trace.ids[prompt]} of {study.name} by the oracle and by"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from analysis.intervals import Estimate
 from analysis.measured.speedups import Measured
+from analysis.replay.oracles import is_oracle
 from analysis.replay.simulate import SimulationResult
 from analysis.report.markup import Markup, join, number, percent, range_words, table, tag
 from analysis.study import Study, canonical
@@ -55,9 +56,7 @@ def policies_section(study: Study) -> Markup:
         )
         for result, speedup, dot in zip(results, speedups, drawn, strict=True)
     ]
-    fastest = max(
-        range(len(results)), key=lambda row: -1 if results[row].policy.startswith("oracle") else results[row].speedup
-    )
+    fastest = max(range(len(results)), key=lambda row: -1 if is_oracle(results[row].policy) else results[row].speedup)
     caption = (
         f"Policies replayed on {study.name}: {study.trace.prompts:,} prompts, {study.trace.tokens:,} tokens. Speedups"
         " leave the reading of the prompt out. Bold: the fastest in simulation that is no oracle."

@@ -22,7 +22,7 @@ from analysis.validation.matching import complete, match
 from oracle.policies import Policy, as_policy
 from oracle.policies.counting import Plain
 from oracle.policies.library import what_runs
-from oracle.policies.names import name_of, recorded
+from oracle.policies.names import by_name, recorded
 from oracle.records.runs import PLAIN, Runs
 from oracle.records.trace import Trace
 
@@ -135,7 +135,7 @@ def validate(
         chosen = {policy: recorded(policy) for policy in ran}
         chosen = {policy: rule for policy, rule in chosen.items() if rule is None or what_runs(rule) not in fitted}
     else:
-        chosen = {name_of(policy): as_policy(policy) for policy in policies}
+        chosen = {name: as_policy(policy) for name, policy in by_name(policies).items()}
     for policy, rule in chosen.items():
         if type(rule) is Plain:
             raise ValueError(f"policy {policy!r} is what the others are compared with; name one that drafts")

@@ -39,11 +39,11 @@ def measure(
     """Run transformers' own assisted generation and plain decoding side by side, and clock every iteration."""
     from analysis.measured.speedups import summary
     from oracle.measure import measure as clock
-    from oracle.policies import parse
+    from oracle.policies import as_policy
 
     policies = policy or DEFAULT_MEASURED
     for text in policies:
-        parse(text)
+        as_policy(text)
     check_folder(out)
     chosen = prompts.load()
     runs = clock(

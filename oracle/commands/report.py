@@ -31,15 +31,14 @@ def report(
     force: Force = False,
 ) -> None:
     """Write one self-contained page: what was collected, the verdict, figures, tables, and single prompts in detail."""
-    from analysis.replay.simulate import USUAL
-    from analysis.study import Source, canonical
+    from analysis.replay.simulate import USUAL, check_policies
+    from analysis.study import Source
     from oracle.workflows.study import report as write_report
 
     check_file(output, made=PAGE, force=force)
     if runs is not None and len(traces or ()) > 1:
         raise ValueError(f"--runs belongs to one trace, {len(traces or ())} are given; write a report for each")
-    for text in policy or ():
-        canonical(text)
+    check_policies(policy or ())
     cost = prices.load()
     loaded = load_traces(traces)
     measured = load_runs(runs) if runs is not None else None

@@ -11,6 +11,8 @@ import dataclasses
 import functools
 import math
 import numbers
+import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -80,7 +82,11 @@ class Signals:
         return Signals((size, 1), lambda name: getattr(self, name).reshape(size, 1))
 
 
-class Unseen(ValueError):
+class Unavailable(ValueError):
+    """A policy read signals that are not to be had."""
+
+
+class Unseen(Unavailable):
     """A policy read signals where only outcomes are known."""
 
 
@@ -175,16 +181,35 @@ def judges_alone(policy: Policy) -> bool:
     return type(policy).stop in (Policy.stop, TokenRule.stop)
 
 
+def ask(policy: Policy, method: str, *given: Any) -> Any:
+    """``policy.method(*given)``.  What a user's own code raises becomes a ValueError that says whose it is, and where."""
+    try:
+        return getattr(policy, method)(*given)
+    except Unavailable:
+        raise
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise ValueError(f"policy {policy}: its {method} failed{_where(policy, error)}: {problem}") from error
+
+
+def _where(policy: Policy, error: Exception) -> str:
+    """The last place in the file of the policy, or of its function, that the error came through."""
+    code = getattr(policy, "function", type(policy))
+    file = getattr(sys.modules.get(code.__module__), "__file__", None)
+    places = [place for place in traceback.extract_tb(error.__traceback__) if place.filename == file]
+    return f" ({file}, line {places[-1].lineno})" if places else ""
+
+
 def stops_at(policy: Policy, signals: Signals, state: State) -> np.ndarray | None:
     """``policy.stop`` with the state as columns, bool [lanes, width] or None.  ValueError for another shape or type."""
     columns = (field[:, None] if np.ndim(field) == 1 else field for field in state)
-    answer = policy.stop(signals, rebuilt(state, columns))
+    answer = ask(policy, "stop", signals, rebuilt(state, columns))
     return None if answer is None else checked(policy, "stop", answer, signals.shape)
 
 
 def budget_of(policy: Policy, state: State) -> np.ndarray:
     """``policy.budget``, int [] or [lanes], not negative.  ValueError where it is no whole number."""
-    budget = np.asarray(policy.budget(state))
+    budget = np.asarray(ask(policy, "budget", state))
     if budget.dtype.kind not in "iu":
         raise ValueError(f"policy {policy}: budget must answer whole numbers of tokens, not {budget.dtype}")
     return np.maximum(budget, 0)
@@ -192,7 +217,7 @@ def budget_of(policy: Policy, state: State) -> np.ndarray:
 
 def sent_of(policy: Policy, passes: np.ndarray, stopped: np.ndarray, state: State) -> np.ndarray:
     """``policy.send``, int64 [lanes].  ValueError where it sends other than 0 to ``passes`` tokens."""
-    sent = np.asarray(policy.send(passes, stopped, state))
+    sent = np.asarray(ask(policy, "send", passes, stopped, state))
     if sent.shape != passes.shape or sent.dtype.kind not in "iu" or np.any((sent < 0) | (sent > passes)):
         raise ValueError(f"policy {policy}: send must answer 0 to passes tokens for each lane, not {sent}")
     return sent.astype(np.int64)
@@ -211,8 +236,8 @@ def checked(policy: Policy, method: str, answer: Any, shape: tuple[int, ...]) ->
 
 def after_prompt(policy: Policy, state: State, cost: Prices | None = None) -> State:
     """The state [1, ...] with which the next prompt begins after one that ended in ``state``."""
-    following = policy.next_prompt(state)
-    return policy.start(1, cost) if following is None else following
+    following = ask(policy, "next_prompt", state)
+    return ask(policy, "start", 1, cost) if following is None else following
 
 
 def lanes_of(state: State, chosen: np.ndarray) -> State:

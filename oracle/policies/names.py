@@ -74,6 +74,8 @@ def parse(text: str, *, run_files: bool = False) -> Policy:
     else:
         name, _, rest = text.partition(":")
         name = name.strip()
+        if name.endswith(".py"):
+            raise ValueError(f"policy {text!r}: name the class or function too: path/to/file.py:Name:key=value")
         if name == "oracle":
             raise ValueError(
                 f"{text!r} exists in simulation only: nobody can run an oracle; legal: {', '.join(POLICIES)}"
@@ -105,6 +107,17 @@ def recorded(text: str) -> Policy | None:
 def name_of(policy: str | Policy | Callable) -> str:
     """What results call a policy that a user handed over: its text as given, or the object's own."""
     return policy.strip() if isinstance(policy, str) else str(as_policy(policy))
+
+
+def by_name(policies: Iterable[str | Policy | Callable]) -> dict[str, str | Policy | Callable]:
+    """Policies by what results call them.  Raises ValueError where two different ones have one name."""
+    named: dict[str, str | Policy | Callable] = {}
+    for policy in policies:
+        text = name_of(policy)
+        before = named.setdefault(text, policy)
+        if before is not policy and before != policy and as_policy(before) != as_policy(policy):
+            raise ValueError(f"two policies are called {text!r}; give each function or class a name of its own")
+    return named
 
 
 def suggest(name: str, names: Iterable[str]) -> str:

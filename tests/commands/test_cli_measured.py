@@ -66,6 +66,15 @@ def test_calibration_of_stored_runs(tmp_path):
     assert CostModel.load(tmp_path / "new" / "cost.json").measured_range["tokens"] == [1, 21]
 
 
+@pytest.mark.parametrize("command", ["measure", "validate"])
+def test_a_policy_in_a_file_may_be_measured_by_name(tmp_path, command):
+    file = tmp_path / "mine.py"
+    file.write_text("def rule(signals):\n    return signals.confidence < 0.5\n", encoding="utf-8")
+    words = [command, *([tmp_path / "out"] if command == "measure" else []), "--dataset", "nowhere.jsonl", "-p"]
+    assert "nowhere.jsonl" in run(*words, f"{file}:rule").stderr  # the next thing that is looked at
+    assert "called 'ruler'" in run(*words, f"{file}:ruler").stderr
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -75,6 +84,8 @@ def test_calibration_of_stored_runs(tmp_path):
         (["validate", "-p", "dynamik"], "did you mean 'dynamic'"),
         (["measure", "--threads", "0"], "--threads is 0"),
         (["measure", "-p", "oracle:detect"], "exists in simulation only"),
+        (["report", "no-such-trace", "-p", "dynamik"], "did you mean 'dynamic'"),
+        (["report", "no-such-trace", "-p", "oracle:detec"], "did you mean 'oracle:detect'"),
         (["measure", "--dataset", "nowhere.jsonl"], "nowhere.jsonl"),
     ],
 )

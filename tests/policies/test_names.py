@@ -13,7 +13,7 @@ from oracle.policies import POLICIES, Policy, as_policy, parse
 from oracle.policies.contract import MOST_TOKENS
 from oracle.policies.counting import Constant
 from oracle.policies.library import fixed_length, settings_of, what_runs
-from oracle.policies.names import recorded, summary, usage
+from oracle.policies.names import by_name, recorded, summary, usage
 from oracle.policies.thresholds import Dynamic, PMin
 
 
@@ -199,3 +199,110 @@ def test_a_class_that_inherits_from_a_listed_one_is_not_mistaken_for_it():
 def test_what_is_no_policy_is_refused_in_words(wrong):
     with pytest.raises(ValueError, match="give"):
         simulate(trace(pattern("++")), wrong)
+
+
+FAULTY = """
+from dataclasses import dataclass
+
+from oracle.policies import Policy, TokenRule
+
+
+@dataclass(frozen=True)
+class Rule(Policy):
+    tokens: int = 3
+
+    def budget(self, state):
+        return self.tokens
+
+
+class Start(Rule):
+    def start(self, lanes, cost=None):
+        return lanes["a"]
+
+
+class Budget(Rule):
+    def budget(self, state):
+        return state.tokens
+
+
+class Stop(Rule):
+    def stop(self, signals, state):
+        return low(signals)
+
+
+class Judge(TokenRule):
+    def budget(self, state):
+        return 3
+
+    def judge(self, signals):
+        return low(signals)
+
+
+class Send(Rule):
+    def send(self, passes, stopped, state):
+        return low(passes)
+
+
+class Update(Rule):
+    def update(self, state, drafted, accepted, signals):
+        return low(drafted)
+
+
+class Next(Rule):
+    def next_prompt(self, state):
+        return low(state)
+
+
+def low(signals):
+    return signals.confidnce < 0.3  # line 54
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("Start", "start"),
+        ("Budget", "budget"),
+        ("Stop", "stop"),
+        ("Judge", "judge"),
+        ("Send", "send"),
+        ("Update", "update"),
+        ("Next", "next_prompt"),
+        ("low", "stop"),
+    ],
+)
+def test_what_fails_in_a_users_own_code_is_said_with_policy_method_and_place(tmp_path, name, method):
+    file = tmp_path / "faulty.py"
+    file.write_text(FAULTY, encoding="utf-8")
+    line = r"\d+" if name in ("Start", "Budget") else "54"
+    message = (
+        rf"policy .*faulty\.py:{name}.*: its {method} failed \(.*faulty\.py, line {line}\): (Attribute|Type)Error: "
+    )
+    with pytest.raises(ValueError, match=message) as raised:
+        simulate(trace(pattern("++++++")), f"{file}:{name}")
+    assert isinstance(raised.value.__cause__, (AttributeError, TypeError))
+
+
+def test_two_policies_of_one_name_are_refused():
+    def rule(least):
+        return lambda signals: signals.confidence < least
+
+    first = rule(0.1)
+    assert by_name([first, first, "dynamic", "dynamic", "oracle:detect", "oracle:detect"]).keys() == {
+        "<lambda>:tokens=20", "dynamic", "oracle:detect"
+    }  # fmt: skip
+    assert len(by_name([Dynamic(), str(Dynamic())])) == 1
+    with pytest.raises(ValueError, match="two policies are called '<lambda>:tokens=20'"):
+        by_name([first, rule(0.2)])
+
+
+def test_a_file_whose_name_begins_like_the_oracles_is_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "oracle_rules.py").write_text(FILE, encoding="utf-8")
+    t = trace(pattern("++++++", confidence=[0.9, 0.4, 0.9, 0.9, 0.9, 0.9]))
+    assert simulate(t, "oracle_rules.py:Unsure").drafted.tolist() == [2, 2]
+
+
+def test_a_file_without_a_name_is_answered_with_how_to_write_it(own_file):
+    with pytest.raises(ValueError, match=r"path/to/file\.py:Name"):
+        parse(str(own_file))
