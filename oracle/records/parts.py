@@ -134,7 +134,9 @@ def _read(file: Path, names: list[str]) -> pa.Table:
     try:
         # Read as a file of its own: pyarrow would take a folder called a=b for a partition.
         with file.open("rb") as handle:
-            return pq.ParquetFile(handle).read(columns=names).select(names).replace_schema_metadata()
+            table = pq.ParquetFile(handle).read(columns=names).select(names).replace_schema_metadata()
+            table.validate(full=True)  # reading does not look whether text is UTF-8
+            return table
     except (pa.ArrowException, KeyError, ValueError, OSError) as error:
         raise Unreadable(_reason(error)) from None
 

@@ -124,6 +124,16 @@ def test_an_older_trace_is_checked_as_far_as_that_goes(tmp_path):
         Trace.load(tmp_path / "t")
 
 
+def test_an_older_part_whose_ids_are_no_text_is_refused_by_name(tmp_path):
+    (tmp_path / "t").mkdir()
+    write_meta(tmp_path / "t", META)
+    table = to_table(RECORDS[:2])
+    broken = pa.array([b"fine", b"\xdc\x41"]).view(pa.string())
+    pq.write_table(table.set_column(0, "id", broken), tmp_path / "t" / "part-00000.parquet")
+    with pytest.raises(ValueError, match="part-00000.parquet: not readable as part of a trace"):
+        Trace.load(tmp_path / "t")
+
+
 def test_lost_parts_are_said_and_made_again(tmp_path):
     parts = write(tmp_path / "t", *range(6))
     assert Trace.load(tmp_path / "t").unfinished is None
