@@ -149,7 +149,9 @@ def _changed_table(table: pa.Table, random: Random) -> pa.Table:
         case 1:
             return _with(table, at, _cast(column, random.choice(TYPES)))
         case 2:
-            return table.take(pa.array([random.randrange(max(table.num_rows, 1)) for _ in range(table.num_rows)], pa.int64()))
+            return table.take(
+                pa.array([random.randrange(max(table.num_rows, 1)) for _ in range(table.num_rows)], pa.int64())
+            )
         case 3:
             return pa.concat_tables([table, table.slice(random.randrange(table.num_rows + 1))])
         case 4:
