@@ -124,13 +124,29 @@ def test_an_older_trace_is_checked_as_far_as_that_goes(tmp_path):
         Trace.load(tmp_path / "t")
 
 
-def test_an_older_part_whose_ids_are_no_text_is_refused_by_name(tmp_path):
+@pytest.mark.parametrize(
+    ("ids", "problem"),
+    [
+        (pa.array([b"fine", b"\xdc\x41"]).view(pa.string()), "Invalid UTF8"),
+        (pa.array([["p0"], ["p1"]]), "column id tells rows apart, and holds list"),
+        (pa.array([0.5, 1.5]), "column id tells rows apart, and holds double"),
+    ],
+)
+def test_an_older_part_whose_ids_tell_nothing_apart_is_refused_by_name(tmp_path, ids, problem):
     (tmp_path / "t").mkdir()
     write_meta(tmp_path / "t", META)
     table = to_table(RECORDS[:2])
-    broken = pa.array([b"fine", b"\xdc\x41"]).view(pa.string())
-    pq.write_table(table.set_column(0, "id", broken), tmp_path / "t" / "part-00000.parquet")
-    with pytest.raises(ValueError, match="part-00000.parquet: not readable as part of a trace"):
+    pq.write_table(table.set_column(0, "id", ids), tmp_path / "t" / "part-00000.parquet")
+    with pytest.raises(ValueError, match=f"part-00000.parquet: not readable as part of a trace.*{problem}"):
+        Trace.load(tmp_path / "t")
+
+
+def test_a_sealed_column_of_a_foreign_type_is_named(tmp_path):
+    (part,) = write(tmp_path / "t", 0)
+    table = pq.ParquetFile(part).read()
+    index = table.column_names.index("index")
+    pq.write_table(table.set_column(index, "index", table.column("index").cast(pa.timestamp("us"))), part)
+    with pytest.raises(ValueError, match=r"a column of type timestamp\[us\], which no part of ours holds"):
         Trace.load(tmp_path / "t")
 
 
