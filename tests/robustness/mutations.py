@@ -172,6 +172,8 @@ def main() -> int:
             ends[found["kind"], found["end"]] += 1
             if found["end"] == "fault" or given.inputs == 1:
                 print(json.dumps(found), flush=True)
+    except KeyboardInterrupt:
+        print("stopped; so far:")
     finally:
         shutil.rmtree(folder)
     for (kind, end), count in sorted(ends.items()):
