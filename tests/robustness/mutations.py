@@ -158,6 +158,7 @@ def main() -> int:
     options.add_argument("--workers", type=int, default=1)
     options.add_argument("--kind", help="inputs of this kind alone")
     given = options.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell switches it off in the background
     os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "100"}
     from subjects import World
 
