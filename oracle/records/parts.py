@@ -122,7 +122,7 @@ def _feed(state: hashlib._Hash, array: pa.Array | pa.ChunkedArray) -> None:
 
 def _units(file: Path, name: str) -> list[str | int]:
     column = _read(file, [name]).column(name)
-    if not (pa.types.is_string(column.type) or pa.types.is_integer(column.type)):
+    if pa.types.is_nested(column.type):
         raise Unreadable(f"column {name} tells rows apart, and holds {str(column.type)[:60]}")
     return column.to_pylist()
 

@@ -129,7 +129,7 @@ def test_an_older_trace_is_checked_as_far_as_that_goes(tmp_path):
     [
         (pa.array([b"fine", b"\xdc\x41"]).view(pa.string()), "Invalid UTF8"),
         (pa.array([["p0"], ["p1"]]), "column id tells rows apart, and holds list"),
-        (pa.array([0.5, 1.5]), "column id tells rows apart, and holds double"),
+        (pa.array([{"a": 1}, {"a": 2}]), "column id tells rows apart, and holds struct"),
     ],
 )
 def test_an_older_part_whose_ids_tell_nothing_apart_is_refused_by_name(tmp_path, ids, problem):
