@@ -143,7 +143,7 @@ def warmed(world: Any) -> None:
     def no_models(options: PairOptions) -> None:
         raise OSError("no model is loaded here")
 
-    PairOptions.load = no_models  # ty: ignore
+    PairOptions.load = no_models  # type: ignore[method-assign]
     for line in COMMANDS:
         with tempfile.TemporaryDirectory() as place, captured() as streams:
             status = guarded(in_copy(world, Path(place), list(line)), [])
