@@ -107,7 +107,7 @@ def _read_parquet(path: Path, data: bytes) -> tuple[list, range, int]:
     try:
         # ParquetFile reads this file alone; read_table would add columns from folder names such as "split=test".
         rows = pq.ParquetFile(pa.BufferReader(data)).read().to_pylist()
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # a column of text is not checked when it is read
         raise ValueError(f"{path}: not a readable Parquet file ({error}). Write or download it again.") from error
     return rows, range(1, len(rows) + 1), 0
 

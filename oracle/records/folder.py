@@ -149,8 +149,11 @@ class Kind:
     def _taken_in(self, part: Part, inside: set[str | int]) -> bool:
         if part.file.name == self.merged or len(part.units) != 1 or part.units[0] not in inside:
             return False
+        number = part.units[0]
         # Under any other name it is a copy that somebody made, which is refused.
-        return part.file.name == self.part_name(int(part.units[0]), part.seal.run_id if part.seal else None)
+        return isinstance(number, int) and part.file.name == self.part_name(
+            number, part.seal.run_id if part.seal else None
+        )
 
     def _expect_no_gap(self, path: Path, parts: list[Part]) -> None:
         numbers = [self._number(part.file.name) for part in parts]

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from oracle.records.columns import Column
 from oracle.records.flat import Flat, ends_of
+from oracle.records.footer import Group, read_claims
 
 _AT_ONCE = 2**24  # bytes of a file whose columns are read together; of a larger one column by column, to save memory
 _UNPACKED = (2**29, 100)  # bytes that a file may unpack to: so many, and so many times its size
@@ -94,7 +95,7 @@ def _read(handle: BinaryIO, columns: Sequence[Column], verify: Callable[[pa.Tabl
     size = os.fstat(handle.fileno()).st_size
     limits: dict[str, Any] = {"thrift_string_size_limit": max(size, 1), "thrift_container_size_limit": max(size, 1)}
     file = pq.ParquetFile(handle, pre_buffer=False, page_checksum_verification=True, **limits)
-    _expect_plausible(file.metadata, size, {column.name for column in columns})
+    _expect_plausible(*read_claims(handle, size), size, {column.name for column in columns})
     present = _present(file.schema_arrow, columns)
 
     def fetch(names: list[str]) -> pa.Table:
@@ -108,24 +109,20 @@ def _read(handle: BinaryIO, columns: Sequence[Column], verify: Callable[[pa.Tabl
     return _flatten_all(present, fetch)
 
 
-def _expect_plausible(metadata: pq.FileMetaData, size: int, names: set[str]) -> None:
+def _expect_plausible(rows: int, groups: Sequence[Group], size: int, names: set[str]) -> None:
     """Refuse a file that claims far more than one of its size can hold."""
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    leaves = [group.column(number) for group in groups for number in range(group.num_columns)]
-    leaves = [leaf for leaf in leaves if leaf.path_in_schema.split(".")[0] in names]
-    counts = [metadata.num_rows, *(group.num_rows for group in groups)]
-    sizes = [leaf.total_uncompressed_size for leaf in leaves]
-    values = [leaf.num_values for leaf in leaves]
-    packed = [leaf.total_compressed_size for leaf in leaves]
+    leaves = [leaf for group in groups for leaf in group.chunks if leaf.column in names]
+    counts = [rows, *(group.rows for group in groups)]
+    sizes = [leaf.unpacked for leaf in leaves]
+    values = [leaf.values for leaf in leaves]
+    packed = [leaf.packed for leaf in leaves]
     if min(counts + sizes + values + packed) < 0 or sum(packed) > size:
         raise ValueError("its own list of what it holds is damaged")
-    if metadata.num_rows != sum(counts[1:]):
-        raise ValueError(f"it claims {metadata.num_rows} rows, its parts {sum(counts[1:])}")
+    if rows != sum(counts[1:]):
+        raise ValueError(f"it claims {rows} rows, its parts {sum(counts[1:])}")
     most = _UNPACKED[0] + _UNPACKED[1] * size
-    if max(sum(sizes), 8 * sum(values)) > most or metadata.num_rows > most:
-        raise ValueError(
-            f"it claims {sum(values):,} values in {metadata.num_rows:,} rows, far too many for {size:,} bytes"
-        )
+    if max(sum(sizes), 8 * sum(values)) > most or rows > most:
+        raise ValueError(f"it claims {sum(values):,} values in {rows:,} rows, far too many for {size:,} bytes")
 
 
 def _present(found: pa.Schema, columns: Sequence[Column]) -> list[Column]:

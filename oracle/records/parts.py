@@ -20,6 +20,7 @@ from oracle.records.typed import check
 from oracle.records.whole import write_whole
 
 _KEY = b"oracle_part"
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,7 @@ def write_part(file: Path, table: pa.Table, unit: str, run_id: str | None) -> No
 def read_part(file: Path, unit: str) -> Part:
     """Read a part's seal, or where it has none its units.  Raises Unreadable."""
     _, seal = _footer(file)
-    units = _read(file, [unit]).column(unit).to_pylist() if seal is None else seal.units
-    return Part(file, seal, tuple(units))
+    return Part(file, seal, tuple(_units(file, unit) if seal is None else seal.units))
 
 
 def read_seal(file: Path) -> tuple[set[str], Seal | None]:
@@ -113,11 +113,18 @@ def _feed(state: hashlib._Hash, array: pa.Array | pa.ChunkedArray) -> None:
         _feed(state, array.flatten())
     elif pa.types.is_string(array.type):
         state.update(json.dumps(array.to_pylist()).encode())
-    elif not pa.types.is_primitive(array.type):
+    elif not any(holds(array.type) for holds in _NUMBERS):  # of times, say, NumPy gives no bytes
         raise Unreadable(f"a column of type {str(array.type)[:60]}, which no part of ours holds")
     else:
         values = np.ascontiguousarray(array.to_numpy(zero_copy_only=False))
         state.update(values.astype(values.dtype.newbyteorder("<"), copy=False).data)
+
+
+def _units(file: Path, name: str) -> list[str | int]:
+    column = _read(file, [name]).column(name)
+    if pa.types.is_nested(column.type):
+        raise Unreadable(f"column {name} tells rows apart, and holds {str(column.type)[:60]}")
+    return column.to_pylist()
 
 
 def _footer(file: Path) -> tuple[pa.Schema, Seal | None]:
@@ -134,7 +141,9 @@ def _read(file: Path, names: list[str]) -> pa.Table:
     try:
         # Read as a file of its own: pyarrow would take a folder called a=b for a partition.
         with file.open("rb") as handle:
-            return pq.ParquetFile(handle).read(columns=names).select(names).replace_schema_metadata()
+            table = pq.ParquetFile(handle).read(columns=names).select(names).replace_schema_metadata()
+            table.validate(full=True)  # reading does not look whether text is UTF-8
+            return table
     except (pa.ArrowException, KeyError, ValueError, OSError) as error:
         raise Unreadable(_reason(error)) from None
 

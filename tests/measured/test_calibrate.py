@@ -53,6 +53,18 @@ def test_verification_never_gets_cheaper_with_more_tokens():
     assert prices == sorted(prices)
 
 
+def test_seconds_that_leave_nothing_for_a_target_pass_are_refused():
+    runs = fake_runs(some_trace(), FIT)
+
+    def free_rounds_without_a_draft(call):
+        seconds = call.verify_seconds * ((call.drafted > 0) | (call.policy == "none"))
+        return dataclasses.replace(call, verify_seconds=seconds)
+
+    noisy = dataclasses.replace(runs, calls=tuple(map(free_rounds_without_a_draft, runs.calls)))
+    with pytest.raises(RuntimeError, match="fit no cost model.*over one token costs nothing"):
+        calibrate(noisy)
+
+
 def test_what_is_fitted_is_said_with_its_residuals():
     found = calibrate(fake_runs(some_trace(), FIT, speed=lambda repeat, prompt, policy: 1 + 0.1 * (policy == FIT[1])))
     rows = {(row.part, row.tokens): row for row in found.residuals}

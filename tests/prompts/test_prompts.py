@@ -163,6 +163,13 @@ def test_bad_files(tmp_path, name, content, words):
         assert word in str(caught.value)
 
 
+def test_a_parquet_file_whose_text_is_no_text_is_refused(tmp_path):
+    broken = pa.array([b"fine", b"\xdc\x41"]).view(pa.string())
+    pq.write_table(pa.table({"prompt": broken}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="a.parquet: not a readable Parquet file"):
+        load_prompts(tmp_path / "a.parquet")
+
+
 def test_a_directory_is_refused_and_its_script_never_run(tmp_path, no_network):
     folder = tmp_path / "mbpp"
     folder.mkdir()

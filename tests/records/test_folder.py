@@ -124,6 +124,32 @@ def test_an_older_trace_is_checked_as_far_as_that_goes(tmp_path):
         Trace.load(tmp_path / "t")
 
 
+@pytest.mark.parametrize(
+    ("ids", "problem"),
+    [
+        (pa.array([b"fine", b"\xdc\x41"]).view(pa.string()), "Invalid UTF8"),
+        (pa.array([["p0"], ["p1"]]), "column id tells rows apart, and holds list"),
+        (pa.array([{"a": 1}, {"a": 2}]), "column id tells rows apart, and holds struct"),
+    ],
+)
+def test_an_older_part_whose_ids_tell_nothing_apart_is_refused_by_name(tmp_path, ids, problem):
+    (tmp_path / "t").mkdir()
+    write_meta(tmp_path / "t", META)
+    table = to_table(RECORDS[:2])
+    pq.write_table(table.set_column(0, "id", ids), tmp_path / "t" / "part-00000.parquet")
+    with pytest.raises(ValueError, match=f"part-00000.parquet: not readable as part of a trace.*{problem}"):
+        Trace.load(tmp_path / "t")
+
+
+def test_a_sealed_column_of_a_foreign_type_is_named(tmp_path):
+    (part,) = write(tmp_path / "t", 0)
+    table = pq.ParquetFile(part).read()
+    index = table.column_names.index("index")
+    pq.write_table(table.set_column(index, "index", table.column("index").cast(pa.timestamp("us"))), part)
+    with pytest.raises(ValueError, match=r"a column of type timestamp\[us\], which no part of ours holds"):
+        Trace.load(tmp_path / "t")
+
+
 def test_lost_parts_are_said_and_made_again(tmp_path):
     parts = write(tmp_path / "t", *range(6))
     assert Trace.load(tmp_path / "t").unfinished is None
