@@ -17,7 +17,7 @@ from analysis.measured.speedups import Measured, summary
 from analysis.replay.drafts import NotRecorded
 from analysis.replay.oracles import OPTIMAL
 from analysis.replay.result import SimulationResult
-from analysis.replay.simulate import simulate, simulate_all
+from analysis.replay.simulate import simulate, simulate_all, simulate_totals
 from analysis.replay.sweep import LENGTHS, Sweep, sweep
 from analysis.verdict import Gap, Verdict, verdict
 from oracle.policies import Policy
@@ -106,8 +106,9 @@ def findings(trace: Trace, cost: CostModel = ASSUMED) -> Findings:
 
 def _seconds(trace: Trace, policies: Sequence[str], cost: CostModel) -> np.ndarray:
     """Seconds of each prompt without a draft and under each of the policies, float [1 + policies, P]."""
-    found = [each for each in simulate_all(trace, policies, cost) if not isinstance(each, NotRecorded)]
-    return np.stack([found[0].plain_seconds, *(each.prompt_seconds for each in found)])
+    found = dict(simulate_totals(trace, policies, cost))
+    known = [found[number] for number in sorted(found) if not isinstance(found[number], NotRecorded)]
+    return np.stack([known[0].plain_seconds, *(each.prompt_seconds for each in known)])
 
 
 def _counts(sample: Sample) -> Counts:

@@ -63,6 +63,12 @@ class Book:
         return self._base + int(self.offsets[-1])
 
     @functools.cached_property
+    def known(self) -> np.ndarray:
+        """Most tokens of each position's draft that do not outrun the record, int64 [N]."""
+        # At the end of a text that stopped at the length limit the budget clips first: nothing is missing there.
+        return np.where(self.missed, self.recorded, UNBOUNDED)
+
+    @functools.cached_property
     def unstopped(self) -> np.ndarray:
         """Tokens of each position's draft that nothing but EOS and the room for it ends, int64 [N]."""
         return self.room if self.ends is None else np.minimum(self.first(self.ends), self.room)
@@ -131,8 +137,7 @@ class Book:
 
     def missing(self, at: np.ndarray, drafted: np.ndarray) -> np.ndarray:
         """Whether drafts of ``drafted`` tokens from ``at`` outrun the record, bool like them."""
-        # At the end of a text that stopped at the length limit the budget clips first: nothing is missing there.
-        return (drafted > self.recorded[at]) & self.missed[at]
+        return drafted > self.known[at]
 
     def require(self, at: np.ndarray, drafted: np.ndarray) -> None:
         """Raise `NotRecorded` unless every token of these drafts is recorded."""

@@ -11,8 +11,47 @@ from analysis.cost import CostModel
 from analysis.intervals import Estimate, ratio
 
 
+class Speedups:
+    """What follows from the prices of whole prompts."""
+
+    policy: str
+    plain_seconds: np.ndarray  # float [P], price of decoding each text without a draft
+    prefill_seconds: np.ndarray  # float [P, 2], reading the prompt: with a draft, without
+    prompt_seconds: np.ndarray  # float [P], price of each prompt's iterations
+
+    @property
+    def speedup(self) -> float:
+        """Plain decoding over decoding with this policy; a ratio of totals, the reading of the prompt left out."""
+        return float(self.plain_seconds.sum() / self.prompt_seconds.sum())
+
+    @property
+    def total_speedup(self) -> float:
+        """The same with the reading of the prompt in both totals."""
+        with_draft, without = self.prefill_seconds.sum(axis=0)
+        return float((self.plain_seconds.sum() + without) / (self.prompt_seconds.sum() + with_draft))
+
+    def speedup_estimate(self) -> Estimate:
+        """The speedup with its 95 % interval over prompts (``analysis.intervals``), NaN where there is one prompt only."""
+        return ratio(self.plain_seconds, self.prompt_seconds)
+
+    def speedup_interval(self) -> tuple[float, float]:
+        """The interval alone, (low, high)."""
+        found = self.speedup_estimate()
+        return found.low, found.high
+
+
 @dataclass(frozen=True)
-class SimulationResult:
+class Totals(Speedups):
+    """A replay of which nothing but the price of each prompt is known."""
+
+    policy: str
+    plain_seconds: np.ndarray
+    prefill_seconds: np.ndarray
+    prompt_seconds: np.ndarray
+
+
+@dataclass(frozen=True)
+class SimulationResult(Speedups):
     """One row an iteration (I of them), in order; every summary is derived from the rows."""
 
     policy: str
@@ -62,27 +101,11 @@ class SimulationResult:
         """Tokens that a target pass yields: mean accepted + 1."""
         return self.tokens / self.iterations
 
+    @property
+    def totals(self) -> Totals:
+        return Totals(self.policy, self.plain_seconds, self.prefill_seconds, self.prompt_seconds)
+
     @functools.cached_property
     def prompt_seconds(self) -> np.ndarray:
         """Price of each prompt's iterations, float [P]."""
         return np.bincount(self.prompt, weights=self.seconds, minlength=len(self.plain_seconds))
-
-    @property
-    def speedup(self) -> float:
-        """Plain decoding over decoding with this policy; a ratio of totals, the reading of the prompt left out."""
-        return float(self.plain_seconds.sum() / self.prompt_seconds.sum())
-
-    @property
-    def total_speedup(self) -> float:
-        """The same with the reading of the prompt in both totals."""
-        with_draft, without = self.prefill_seconds.sum(axis=0)
-        return float((self.plain_seconds.sum() + without) / (self.prompt_seconds.sum() + with_draft))
-
-    def speedup_estimate(self) -> Estimate:
-        """The speedup with its 95 % interval over prompts (``analysis.intervals``), NaN where there is one prompt only."""
-        return ratio(self.plain_seconds, self.prompt_seconds)
-
-    def speedup_interval(self) -> tuple[float, float]:
-        """The interval alone, (low, high)."""
-        found = self.speedup_estimate()
-        return found.low, found.high
