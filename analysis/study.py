@@ -107,7 +107,7 @@ def findings(trace: Trace, cost: CostModel = ASSUMED) -> Findings:
 def _seconds(trace: Trace, policies: Sequence[str], cost: CostModel) -> np.ndarray:
     """Seconds of each prompt without a draft and under each of the policies, float [1 + policies, P]."""
     found = dict(simulate_totals(trace, policies, cost))
-    known = [found[number] for number in sorted(found) if not isinstance(found[number], NotRecorded)]
+    known = [each for _, each in sorted(found.items()) if not isinstance(each, NotRecorded)]
     return np.stack([known[0].plain_seconds, *(each.prompt_seconds for each in known)])
 
 

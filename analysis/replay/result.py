@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,13 +10,14 @@ from analysis.cost import CostModel
 from analysis.intervals import Estimate, ratio
 
 
-class Speedups:
-    """What follows from the prices of whole prompts."""
+@dataclass(frozen=True)
+class Totals:
+    """What each of P texts costs under a policy, and what follows from that."""
 
     policy: str
     plain_seconds: np.ndarray  # float [P], price of decoding each text without a draft
     prefill_seconds: np.ndarray  # float [P, 2], reading the prompt: with a draft, without
-    prompt_seconds: np.ndarray  # float [P], price of each prompt's iterations
+    prompt_seconds: np.ndarray  # float [P], price of each text's iterations
 
     @property
     def speedup(self) -> float:
@@ -41,28 +41,15 @@ class Speedups:
 
 
 @dataclass(frozen=True)
-class Totals(Speedups):
-    """A replay of which nothing but the price of each prompt is known."""
-
-    policy: str
-    plain_seconds: np.ndarray
-    prefill_seconds: np.ndarray
-    prompt_seconds: np.ndarray
-
-
-@dataclass(frozen=True)
-class SimulationResult(Speedups):
+class SimulationResult(Totals):
     """One row an iteration (I of them), in order; every summary is derived from the rows."""
 
-    policy: str
     cost: CostModel
     prompt: np.ndarray  # int64 [I], number of the prompt in the trace
     position: np.ndarray  # int64 [I], tokens of the text before the iteration
     drafted: np.ndarray  # int64 [I]
     accepted: np.ndarray  # int64 [I]
     seconds: np.ndarray  # float [I], price of the iteration in the cost model's unit
-    plain_seconds: np.ndarray  # float [P], price of decoding each text without a draft
-    prefill_seconds: np.ndarray  # float [P, 2], reading the prompt: with a draft, without
     passes: np.ndarray  # int64 [I], draft passes paid: more than `drafted` where a policy drops tokens
     unrecorded: int = 0  # iterations whose draft outran the recorded overrun: `drafted` is exact unless EOS came there
 
@@ -103,9 +90,5 @@ class SimulationResult(Speedups):
 
     @property
     def totals(self) -> Totals:
+        """Without the rows."""
         return Totals(self.policy, self.plain_seconds, self.prefill_seconds, self.prompt_seconds)
-
-    @functools.cached_property
-    def prompt_seconds(self) -> np.ndarray:
-        """Price of each prompt's iterations, float [P]."""
-        return np.bincount(self.prompt, weights=self.seconds, minlength=len(self.plain_seconds))

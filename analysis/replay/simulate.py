@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from analysis.replay.drafts import UNBOUNDED, Book, NotRecorded
 from analysis.replay.lanes import FEW, Natural, Rows, walk
 from analysis.replay.oracles import OPTIMAL, ORACLES
 from analysis.replay.result import SimulationResult, Totals
-from analysis.replay.together import capped_only, shared_scans, walked
+from analysis.replay.together import only_cap, shared_scans, walked
 from analysis.replay.totals import CappedTotals
 from oracle.policies import POLICIES, USUAL, Policy, as_policy
 from oracle.policies.counting import Plain
@@ -80,10 +80,10 @@ def simulate_totals(
     for number, found in work.oracles():
         yield number, found.totals
     for numbers, scan in work.scans():
-        capped = work.capped(numbers, scan) if scan is not None else []
-        if capped:
+        capped = {}
+        if scan is not None and (capped := work.capped(numbers, scan)):
             yield from work.totals(capped, scan)
-        for number in set(numbers).difference(capped):
+        for number in (number for number in numbers if number not in capped):
             found = work.result(number, scan)
             yield number, found if isinstance(found, NotRecorded) else found.totals
 
@@ -131,20 +131,19 @@ class _Work:
         failed = isinstance(rows, NotRecorded)
         return rows if failed else self._pricing.result(self._names[number], rows, type(rule))
 
-    def capped(self, numbers: Sequence[int], scan: Natural) -> list[int]:
-        """Those of a scan's rules that `totals` can walk, all lanes side by side."""
+    def capped(self, numbers: Sequence[int], scan: Natural) -> dict[int, int]:
+        """The caps of those of a scan's rules that `totals` can walk, all lanes side by side."""
         most = UNBOUNDED
         if scan.reads:  # whether a draft outruns the record is asked row by row, unless no position's draft can
             known = self._book.known
             most = int(known[scan.length > known].min(initial=UNBOUNDED))
-        rules = ((number, self._rules[number]) for number in numbers)
-        found = [number for number, rule in rules if capped_only(rule) and rule.tokens <= most]
-        return found if len(found) * len(self._book.starts) >= FEW else []
+        caps = {number: cap for number in numbers if (cap := only_cap(self._rules[number])) is not None and cap <= most}
+        return caps if len(caps) * len(self._book.starts) >= FEW else {}
 
-    def totals(self, numbers: Sequence[int], scan: Natural) -> Iterator[tuple[int, Totals]]:
+    def totals(self, caps: Mapping[int, int], scan: Natural) -> Iterator[tuple[int, Totals]]:
         """Of `capped` rules."""
-        caps = np.array([self._rules[number].tokens for number in numbers])
-        for number, seconds in zip(numbers, self._pricing.capped.seconds(scan, caps), strict=True):
+        found = self._pricing.capped.seconds(scan, np.array(list(caps.values())))
+        for number, seconds in zip(caps, found, strict=True):
             yield number, self._pricing.totals(self._names[number], seconds)
 
 
@@ -183,6 +182,7 @@ class _Pricing:
             accepted=accepted,
             seconds=seconds,
             plain_seconds=self._plain,
+            prompt_seconds=np.bincount(prompt, weights=seconds, minlength=trace.prompts),
             prefill_seconds=self._prefill(0 if plain else self._read_draft),
             passes=rows.passes,
             unrecorded=rows.unrecorded,

@@ -34,14 +34,16 @@ def walked(book: Book, rule: Policy, cost: Prices | None, scan: Natural | None) 
         return error
 
 
-def capped_only(rule: Policy) -> bool:
-    """Whether ``tokens`` and the threshold alone say how much the rule drafts."""
+def only_cap(rule: Policy) -> int | None:
+    """The cap of a rule where that and how it judges tokens alone say how much it drafts; else None."""
     others = ("start", "send", "update", "next_prompt")
-    return type(rule).budget is Below.budget and not any(overrides(rule, method) for method in others)
+    if not isinstance(rule, Below) or type(rule).budget is not Below.budget:
+        return None
+    return None if any(overrides(rule, method) for method in others) else rule.tokens
 
 
 def _judgement(rule: Policy) -> object:
     """Rules with equal values judge each token alike: known of the toolkit's own threshold; any other is on its own."""
-    if judges_alone(rule) and getattr(type(rule), "judge", None) is Below.judge:
+    if isinstance(rule, Below) and judges_alone(rule) and type(rule).judge is Below.judge:
         return Below.judge, rule.threshold
     return id(rule)

@@ -39,21 +39,21 @@ class CappedTotals:
 
     def _walk(self, at: np.ndarray, caps: np.ndarray, lengths: np.ndarray, table: np.ndarray) -> np.ndarray:
         """Total of each lane, float [lanes], from its place ``at`` to the end of its text, summed in that order."""
-        total, done = np.zeros(len(at)), np.zeros(len(at))
+        total, done, context = np.zeros(len(at)), np.zeros(len(at)), self._context
         lane = np.arange(len(at))
         while len(at):
             for _ in range(_EVERY):
                 drafted = np.minimum(lengths[at], caps)
-                total += table[drafted] if self._context is None else self._price(drafted, at)
+                total += table[drafted] if context is None else self._price(drafted, context[at])
                 at += np.minimum(self._hops[at], drafted)
             live = lengths[at] > 0
             done[lane] = total
             at, caps, lane, total = at[live], caps[live], lane[live], total[live]
         return done
 
-    def _price(self, drafted: np.ndarray, at: np.ndarray) -> np.ndarray:
+    def _price(self, drafted: np.ndarray, context: np.ndarray) -> np.ndarray:
         """The same as from the table where it depends on the context too."""
-        return np.where(drafted > 0, self._cost.round(np.maximum(drafted - 1, 0), self._context[at]), 0.0)
+        return np.where(drafted > 0, self._cost.round(np.maximum(drafted - 1, 0), context), 0.0)
 
     def _spread(self, values: np.ndarray) -> np.ndarray:
         """One value a position (int [N]) with a 0 after each text, int64 [N + P]."""
