@@ -75,8 +75,10 @@ class Book:
 
     def address(self, at: np.ndarray, k: np.ndarray) -> np.ndarray:
         """Of tokens ``k`` of the drafts from positions ``at``, int64; the two broadcast."""
-        found = np.where(k < self.text[at], at + k, self.over[at] + k)
-        return np.where(k < self.recorded[at], found, self.entries)
+        found = np.where(k < self.text[at], at, self.over[at])
+        found += k
+        np.copyto(found, self.entries, where=k >= self.recorded[at])
+        return found
 
     def ends_at(self, at: np.ndarray, k: np.ndarray) -> np.ndarray:
         """Whether tokens ``k`` of the drafts from ``at`` are known to be EOS, bool; only where there are any ``ends``."""
@@ -118,8 +120,9 @@ class Book:
 
     def signals(self, reader: object, at: np.ndarray, width: int) -> Signals:
         """Of the first ``width`` tokens of the drafts from ``at`` (int64 [lanes]), fetched when they are read."""
-        place = functools.cache(lambda: self.address(at[:, None], np.arange(width)))
-        return Signals((len(at), width), lambda name: self.column(name, reader)[place()])
+        # Array operations are quick along their last axis: that had better be the many lanes than a few tokens.
+        place = functools.cache(lambda: self.address(at, np.arange(width)[:, None]).T)
+        return Signals((len(at), width), lambda name: self.column(name, reader).take(place()))
 
     def whole_signals(self, policy: Policy, at: np.ndarray, drafted: np.ndarray) -> Signals:
         """Of all ``drafted`` tokens (int64 [lanes]); reading them where they are not recorded raises `NotRecorded`."""
