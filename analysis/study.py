@@ -100,15 +100,22 @@ def findings(trace: Trace, cost: CostModel = ASSUMED) -> Findings:
     # None of these carries anything from one prompt to the next, so that parts may be replayed one by one.
     seconds = np.concatenate([_seconds(part, [*lengths, OPTIMAL], cost) for part in parts(trace)], axis=1)
     plain, *constants, optimal = seconds
-    gap = oracle_gap(dict(zip(lengths, constants, strict=True)), optimal, plain)
+    whole = {name: each for name, each in zip(lengths, constants, strict=True) if not np.isnan(each).any()}
+    gap = oracle_gap(whole, optimal, plain)
     return Findings(description, signals, verdict(description, geometric_p, gap, signals))
 
 
 def _seconds(trace: Trace, policies: Sequence[str], cost: CostModel) -> np.ndarray:
-    """Seconds of each prompt without a draft and under each of the policies, float [1 + policies, P]."""
+    """Seconds of each prompt without a draft and under each of the policies, float [1 + policies, P].
+
+    NaN under those that the record is too short for.
+    """
     found = dict(simulate_totals(trace, policies, cost))
-    known = [each for _, each in sorted(found.items()) if not isinstance(each, NotRecorded)]
-    return np.stack([known[0].plain_seconds, *(each.prompt_seconds for each in known)])
+    known = {number: each for number, each in found.items() if not isinstance(each, NotRecorded)}
+    unknown = np.full(trace.prompts, np.nan)
+    plain = next(iter(known.values())).plain_seconds
+    each = (known[number].prompt_seconds if number in known else unknown for number in range(len(policies)))
+    return np.stack([plain, *each])
 
 
 def _counts(sample: Sample) -> Counts:

@@ -16,7 +16,7 @@ _BOOKS: dict[int, Book] = {}
 
 
 class NotRecorded(ValueError):
-    """The trace lacks signals that a policy reads: a whole column, or what comes after the recorded overrun."""
+    """The trace lacks what a policy needs: a whole signal, what comes after the recorded overrun, or the end of a run."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,7 +39,8 @@ class Book:
     room: np.ndarray  # int64 [N], most tokens that a drafter may propose
     end: np.ndarray  # int64 [N], position just after the text
     starts: np.ndarray  # int64 [P], first position of each text
-    max_overrun: int
+    sure: np.ndarray | None  # int64 [N], most tokens of which it is known how many are accepted; None: of any number
+    max_overrun: int | None  # None: of rounds
     ends: np.ndarray | None  # bool [V], the token ends a draft as EOS; None: no recorded one does
     parts: dict[str, tuple[np.ndarray | None, ...]]  # signal -> the arrays that make up its V entries
     _joined: dict[str, np.ndarray] = field(default_factory=dict)
@@ -142,9 +143,24 @@ class Book:
         """Whether drafts of ``drafted`` tokens from ``at`` outrun the record, bool like them."""
         return drafted > self.known[at]
 
+    def require_outcomes(self, at: np.ndarray, sent: np.ndarray) -> None:
+        """Raise `NotRecorded` unless it is known how many of ``sent`` tokens from positions ``at`` are accepted."""
+        if self.sure is not None and np.any(sent > self.sure[at]):
+            most = int(self.sure.min())
+            raise NotRecorded(
+                f"this policy sends {int(sent[sent > self.sure[at]].max())} tokens where all {most} that the trace recorded of "
+                f"a round are accepted: what becomes of more is not known; lower its tokens to {most}, or record longer rounds"
+            )
+
     def require(self, at: np.ndarray, drafted: np.ndarray) -> None:
         """Raise `NotRecorded` unless every token of these drafts is recorded."""
         missing = self.missing(at, drafted)
+        if missing.any() and self.max_overrun is None:
+            first = int(missing.argmax())
+            raise NotRecorded(
+                f"this policy reads {int(drafted[first])} tokens of a round of which {int(self.recorded[at[first]])} are "
+                "recorded; lower the policy's tokens, or record longer rounds"
+            )
         if missing.any():
             needed = int((drafted - self.run[at] - 1)[missing].max())
             raise NotRecorded(
@@ -181,14 +197,15 @@ def _chain(trace: Trace) -> Book:
 
 def _round(trace: Trace) -> Book:
     rounds = trace.rounds
+    offsets = np.zeros(trace.tokens + 1, np.int64) if rounds.offsets is None else rounds.offsets  # run lengths alone
     ends = None if rounds.tokens is None else np.isin(rounds.tokens, trace.eos_token_ids)
     return _book(
         trace,
         text=np.zeros(trace.tokens, np.int64),
-        over=rounds.offsets[:-1],
-        recorded=np.diff(rounds.offsets),
+        over=offsets[:-1],
+        recorded=np.diff(offsets),
         row=np.arange(trace.tokens),
-        offsets=rounds.offsets,
+        offsets=offsets,
         ends=ends if ends is not None and ends.any() else None,
         parts={name: (getattr(rounds, name),) for name in SIGNALS},
     )
@@ -197,14 +214,23 @@ def _round(trace: Trace) -> Book:
 def _book(trace: Trace, **addresses) -> Book:
     return Book(
         missed=np.arange(trace.tokens) + trace.run < trace.end,
+        sure=_sure(trace),
         run=trace.run,
         accepted_run=trace.accepted_run,
         room=trace.budget,
         end=trace.end,
         starts=trace.offsets[:-1],
-        max_overrun=trace.max_overrun,
+        max_overrun=trace.max_overrun if trace.rounds is None else None,
         **addresses,
     )
+
+
+def _sure(trace: Trace) -> np.ndarray | None:
+    """`Book.sure`: a run as long as the record of rounds goes may be longer, where the text leaves room for that."""
+    if trace.rounds is None:
+        return None
+    left = trace.end - np.arange(trace.tokens) - 1
+    return np.where((trace.run >= trace.rounds.limit) & (trace.run < left), trace.run, UNBOUNDED)
 
 
 def known_draft(trace: Trace, at: int, limit: int, reader: str) -> Signals:

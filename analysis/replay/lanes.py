@@ -104,6 +104,8 @@ def _rows(
     book: Book, policy: Policy, scan: Natural | None, at: np.ndarray, drafted: np.ndarray, passes: np.ndarray, seen: int
 ) -> Rows:
     """The rows, checked against the record; ``seen`` of them are known to outrun it."""
+    # A walk is right up to the first row whose outcome is not known: that there is one is all that counts.
+    book.require_outcomes(at, drafted)
     if scan is None:
         return Rows(at, drafted, passes, seen)
     if scan.reads:

@@ -101,7 +101,9 @@ def known_policies() -> list[str]:
 def _walk_oracle(trace: Trace, name: str, cost: CostModel) -> Rows:
     if name not in ORACLES:
         raise ValueError(f"unknown oracle {name!r}{suggest(name, ORACLES)}; legal: {', '.join(ORACLES)}")
-    length = ORACLES[name](trace, cost)
+    length, sure = ORACLES[name](trace, cost), Book.of(trace).sure
+    if sure is not None:  # it looks no further ahead than rounds were recorded
+        length = np.minimum(length, sure)
     at = chain(trace.offsets, np.minimum(length, trace.accepted_run) + 1)
     return Rows(at, length[at], length[at], 0)
 
@@ -133,10 +135,9 @@ class _Work:
 
     def capped(self, numbers: Sequence[int], scan: Natural) -> dict[int, int]:
         """The caps of those of a scan's rules that `totals` can walk, all lanes side by side."""
-        most = UNBOUNDED
-        if scan.reads:  # whether a draft outruns the record is asked row by row, unless no position's draft can
-            known = self._book.known
-            most = int(known[scan.length > known].min(initial=UNBOUNDED))
+        # Whether a draft outruns the record is asked row by row, unless no position's draft can.
+        bounds = [self._book.known if scan.reads else None, self._book.sure]
+        most = min(int(b[scan.length > b].min(initial=UNBOUNDED)) if b is not None else UNBOUNDED for b in bounds)
         caps = {number: cap for number in numbers if (cap := only_cap(self._rules[number])) is not None and cap <= most}
         return caps if len(caps) * len(self._book.starts) >= FEW else {}
 
