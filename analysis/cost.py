@@ -118,6 +118,11 @@ class CostModel:
         target = self.verification(drafted + 1) + self.verify_context * context
         return self.drafting(drafted if passes is None else passes, context) + target + self.iteration
 
+    @property
+    def rounds_vary(self) -> bool:
+        """Whether `round` depends on the context length."""
+        return bool(self.draft_context or self.verify_context)
+
     def step(self, context: np.ndarray | float = 0) -> np.ndarray:
         """Cost of a one-token step of the target without a draft."""
         base = self.verify[0][1] if self.plain is None else self.plain

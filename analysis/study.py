@@ -19,7 +19,7 @@ from analysis.measured.speedups import Measured, summary
 from analysis.replay.drafts import NotRecorded
 from analysis.replay.oracles import OPTIMAL
 from analysis.replay.result import SimulationResult
-from analysis.replay.simulate import simulate, simulate_all
+from analysis.replay.simulate import simulate, simulate_all, simulate_totals
 from analysis.replay.sweep import LENGTHS, Sweep, sweep
 from analysis.verdict import Gap, Verdict, verdict
 from oracle.policies import Policy
@@ -109,14 +109,22 @@ def findings(trace: Trace, cost: CostModel = ASSUMED) -> Findings:
     # None of these carries anything from one prompt to the next, so that parts may be replayed one by one.
     seconds = np.concatenate([_seconds(part, [*lengths, OPTIMAL], cost) for part in parts(trace)], axis=1)
     plain, *constants, optimal = seconds
-    gap = oracle_gap(dict(zip(lengths, constants, strict=True)), optimal, plain)
+    whole = {name: each for name, each in zip(lengths, constants, strict=True) if not np.isnan(each).any()}
+    gap = oracle_gap(whole, optimal, plain)
     return Findings(description, signals, verdict(description, geometric_p, gap, signals))
 
 
 def _seconds(trace: Trace, policies: Sequence[str], cost: CostModel) -> np.ndarray:
-    """Seconds of each prompt without a draft and under each of the policies, float [1 + policies, P]."""
-    found = [each for each in simulate_all(trace, policies, cost) if not isinstance(each, NotRecorded)]
-    return np.stack([found[0].plain_seconds, *(each.prompt_seconds for each in found)])
+    """Seconds of each prompt without a draft and under each of the policies, float [1 + policies, P].
+
+    NaN under those that the record is too short for.
+    """
+    found = dict(simulate_totals(trace, policies, cost))
+    known = {number: each for number, each in found.items() if not isinstance(each, NotRecorded)}
+    unknown = np.full(trace.prompts, np.nan)
+    plain = next(iter(known.values())).plain_seconds
+    each = (known[number].prompt_seconds if number in known else unknown for number in range(len(policies)))
+    return np.stack([plain, *each])
 
 
 def _counts(sample: Sample) -> Counts:

@@ -26,12 +26,12 @@ from oracle.records.writing import writing
 if TYPE_CHECKING:
     from oracle.generate import Observed
     from oracle.policies import Policy
-    from oracle.policies.contract import State
+    from oracle.policies.contract import Prices, State
     from oracle.prompts.sets import PromptSet
     from oracle.timing import Clock
 
 # See `_binding`.
-_BINDING = ("target", "draft", "prompts", "prompts_sha256", "policies", "repeats", "max_new_tokens", "chat")
+_BINDING = ("target", "draft", "prompts", "prompts_sha256", "policies", "repeats", "max_new_tokens", "chat", "prices")
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,13 @@ class Plan:
     arms: dict[str, Policy]
     repeats: int
     clock: Clock
+    cost: Prices | None = None
+
+    def start(self, policy: Policy) -> State:
+        """The state with which a policy begins."""
+        from oracle.policies.contract import ask
+
+        return ask(policy, "start", 1, self.cost)
 
 
 def measure(
@@ -57,13 +64,15 @@ def measure(
     resume: bool = False,
     force: bool = False,
     clock: Clock | None = None,
+    cost: Prices | None = None,
     progress: bool = False,
 ) -> Runs:
     """Run plain greedy decoding and every policy for real, ``repeats`` times on each prompt, and clock every iteration.
 
     Policies are given as to ``oracle.simulate``; those that the library does not have run in the toolkit's own
     loop, and their calls say so (``generator``).  ``out`` is a directory that holds each call as soon as it has
-    ended; without it everything stays in memory.  Raises ValueError for arguments that make no sense or a pair that
+    ended; without it everything stays in memory.  ``cost`` is handed to policies that ask for prices, as the replay hands
+    them its own; a run is resumed with the same.  Raises ValueError for arguments that make no sense or a pair that
     cannot be run, RuntimeError for a run that failed; finished calls stay, and ``resume`` goes on after them.
     """
     from oracle.timing import clock_for
@@ -78,8 +87,10 @@ def measure(
         raise ValueError(
             f"no prompt is left to measure: {len(skipped)} skipped, the first because {skipped[0]['reason']}"
         )
-    plan = Plan(pair, encoded, arms, repeats, clock or clock_for(pair))
+    plan = Plan(pair, encoded, arms, repeats, clock or clock_for(pair), cost)
     meta = _meta(plan, prompts, skipped) | {"max_new_tokens": max_new_tokens, "chat": chat}
+    if cost is not None:
+        meta["prices"] = repr(cost)
     if out is None:
         return Runs(meta, tuple(_run(plan, (), progress)))
     with writing(FOLDER, out, meta, _binding, resume=resume, force=force) as folder:
@@ -139,7 +150,7 @@ def rotation(arms: Sequence[str], repeat: int, repeats: int, prompt: int) -> lis
 
 def _run(plan: Plan, done: Sequence[Call], progress: bool) -> Iterator[Call]:
     """Every call that is not among ``done``, as it ends."""
-    from oracle.policies.contract import after_prompt, ask
+    from oracle.policies.contract import after_prompt
 
     known = {call.key: call for call in done}
     references = {call.prompt: call.tokens for call in done if call.policy == PLAIN}
@@ -150,7 +161,7 @@ def _run(plan: Plan, done: Sequence[Call], progress: bool) -> Iterator[Call]:
         _warm_up(plan)
     with bar("measuring", "calls", total, len(known), progress) as advance:
         for repeat in range(plan.repeats):
-            states = {name: ask(policy, "start", 1) for name, policy in plan.arms.items()}
+            states = {name: plan.start(policy) for name, policy in plan.arms.items()}
             for number, prompt in enumerate(plan.prompts):
                 for name in rotation(list(plan.arms), repeat, plan.repeats, number):
                     if finished[name, repeat] == len(plan.prompts):
@@ -158,12 +169,12 @@ def _run(plan: Plan, done: Sequence[Call], progress: bool) -> Iterator[Call]:
                     policy = plan.arms[name]
                     before = states[name]
                     call = known.get((name, repeat, number))
-                    if call is not None and (left := _state_after(policy, before, call)) is not None:
+                    if call is not None and (left := _state_after(plan, policy, before, call)) is not None:
                         states[name] = left
                         continue
                     # A state made of signals is not in the record: such a policy's unfinished repeat starts again.
                     observed, last = _observe(plan, prompt, policy, before)
-                    states[name] = after_prompt(policy, last)
+                    states[name] = after_prompt(policy, last, plan.cost)
                     reference = references.setdefault(number, observed.tokens)
                     call = Call(
                         prompt=number,
@@ -179,18 +190,18 @@ def _run(plan: Plan, done: Sequence[Call], progress: bool) -> Iterator[Call]:
                     advance(1, "")
 
 
-def _state_after(policy: Policy, state: State, call: Call) -> State | None:
+def _state_after(plan: Plan, policy: Policy, state: State, call: Call) -> State | None:
     """The state with which the prompt after a finished call begins; None where its outcomes do not say."""
     from oracle.policies.contract import Unseen, after_prompt, ask, overrides, unseen
 
     if not overrides(policy, "next_prompt"):
-        return ask(policy, "start", 1)
+        return plan.start(policy)
     try:
         for drafted, accepted in zip(call.drafted[:, None], call.accepted[:, None], strict=True):
             state = ask(policy, "update", state, drafted, accepted, unseen(drafted))
     except Unseen:
         return None
-    return after_prompt(policy, state)
+    return after_prompt(policy, state, plan.cost)
 
 
 def _observe(plan: Plan, prompt: Encoded, policy: Policy, state: State) -> tuple[Observed, State]:
@@ -213,11 +224,10 @@ def _observe(plan: Plan, prompt: Encoded, policy: Policy, state: State) -> tuple
 
 def _warm_up(plan: Plan) -> None:
     """Every arm once on the longest prompt: the first call of anything is slower than the rest."""
-    from oracle.policies.contract import ask
 
     longest = max(plan.prompts, key=lambda prompt: len(prompt.tokens))
     for policy in plan.arms.values():
-        _observe(plan, longest, policy, ask(policy, "start", 1))
+        _observe(plan, longest, policy, plan.start(policy))
 
 
 def _describe_call(plan: Plan, prompt: Encoded, policy: Policy) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from builders.pairs import tiny_pair
 from builders.runs import COST, fake_runs, some_trace
 from builders.virtual import PROMPTS, Virtual, same_models
 
+from analysis.cost import CostModel
 from analysis.measured.speedups import Paired, measured, paired, speedup, summary
 from analysis.replay.simulate import simulate
 from oracle.collect import collect
@@ -18,6 +19,7 @@ from oracle.policies import Policy, parse
 from oracle.policies import library as arms
 from oracle.records import runs as files
 from oracle.records.runs import ITERATION_COLUMNS, Runs
+from oracle.records.trace import Trace
 
 POLICIES = ["constant:tokens=3", "heuristic"]
 module = importlib.import_module("oracle.measure")  # `oracle.measure` is the function
@@ -370,6 +372,39 @@ class Short(Policy):
 
     def budget(self, state):
         return 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Affordable(Policy):
+    """As many tokens as a target step buys; one where nothing costs."""
+
+    carries: bool = False
+
+    def start(self, lanes, cost=None):
+        return (np.full(lanes, 1 if cost is None else int(cost.step() / cost.draft)),)
+
+    def budget(self, state):
+        return state[0]
+
+    def next_prompt(self, state):
+        return state if self.carries else None
+
+
+def test_prices_reach_the_own_loop_as_they_reach_the_replay(tmp_path):
+    pair, cost = tiny_pair(), CostModel(draft=0.25)
+    policies = [Affordable(), Affordable(carries=True)]
+    assert {budget for call in run(pair, policies).calls if call.policy != "none" for budget in call.budget} == {1}
+    runs = run(pair, policies, tmp_path / "runs", cost=cost)
+    collect(pair, PROMPTS[:2], tmp_path / "trace", max_new_tokens=10)
+    trace = Trace.load(tmp_path / "trace")
+    for policy in policies:
+        expected = simulate(trace, policy, cost)
+        for call in runs.of(str(policy)):
+            assert call.budget.tolist() == [4] * len(call.budget)
+            assert call.drafted.tolist() == expected.drafted[expected.prompt == call.prompt].tolist()
+    assert len(run(pair, policies, tmp_path / "runs", cost=cost, resume=True).calls) == len(runs.calls)
+    with pytest.raises(ValueError, match="prices"):
+        run(pair, policies, tmp_path / "runs", cost=CostModel(draft=0.5), resume=True)
 
 
 def test_a_policy_object_and_a_function_run_in_our_own_loop():

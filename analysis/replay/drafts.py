@@ -16,7 +16,7 @@ _BOOKS: dict[int, Book] = {}
 
 
 class NotRecorded(Unavailable):
-    """The trace lacks signals that a policy reads: a whole column, or what comes after the recorded overrun."""
+    """The trace lacks what a policy needs: a whole signal, what comes after the recorded overrun, or the end of a run."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,7 +39,8 @@ class Book:
     room: np.ndarray  # int64 [N], most tokens that a drafter may propose
     end: np.ndarray  # int64 [N], position just after the text
     starts: np.ndarray  # int64 [P], first position of each text
-    max_overrun: int
+    sure: np.ndarray | None  # int64 [N], most tokens of which it is known how many are accepted; None: of any number
+    max_overrun: int | None  # None: of rounds
     ends: np.ndarray | None  # bool [V], the token ends a draft as EOS; None: no recorded one does
     parts: dict[str, tuple[np.ndarray | None, ...]]  # signal -> the arrays that make up its V entries
     _joined: dict[str, np.ndarray] = field(default_factory=dict)
@@ -63,14 +64,22 @@ class Book:
         return self._base + int(self.offsets[-1])
 
     @functools.cached_property
+    def known(self) -> np.ndarray:
+        """Most tokens of each position's draft that do not outrun the record, int64 [N]."""
+        # At the end of a text that stopped at the length limit the budget clips first: nothing is missing there.
+        return np.where(self.missed, self.recorded, UNBOUNDED)
+
+    @functools.cached_property
     def unstopped(self) -> np.ndarray:
         """Tokens of each position's draft that nothing but EOS and the room for it ends, int64 [N]."""
         return self.room if self.ends is None else np.minimum(self.first(self.ends), self.room)
 
     def address(self, at: np.ndarray, k: np.ndarray) -> np.ndarray:
         """Of tokens ``k`` of the drafts from positions ``at``, int64; the two broadcast."""
-        found = np.where(k < self.text[at], at + k, self.over[at] + k)
-        return np.where(k < self.recorded[at], found, self.entries)
+        found = np.where(k < self.text[at], at, self.over[at])
+        found += k
+        np.copyto(found, self.entries, where=k >= self.recorded[at])
+        return found
 
     def ends_at(self, at: np.ndarray, k: np.ndarray) -> np.ndarray:
         """Whether tokens ``k`` of the drafts from ``at`` are known to be EOS, bool; only where there are any ``ends``."""
@@ -112,8 +121,9 @@ class Book:
 
     def signals(self, reader: object, at: np.ndarray, width: int) -> Signals:
         """Of the first ``width`` tokens of the drafts from ``at`` (int64 [lanes]), fetched when they are read."""
-        place = functools.cache(lambda: self.address(at[:, None], np.arange(width)))
-        return Signals((len(at), width), lambda name: self.column(name, reader)[place()])
+        # Array operations are quick along their last axis: that had better be the many lanes than a few tokens.
+        place = functools.cache(lambda: self.address(at, np.arange(width)[:, None]).T)
+        return Signals((len(at), width), lambda name: self.column(name, reader).take(place()))
 
     def whole_signals(self, policy: Policy, at: np.ndarray, drafted: np.ndarray) -> Signals:
         """Of all ``drafted`` tokens (int64 [lanes]); reading them where they are not recorded raises `NotRecorded`."""
@@ -131,12 +141,26 @@ class Book:
 
     def missing(self, at: np.ndarray, drafted: np.ndarray) -> np.ndarray:
         """Whether drafts of ``drafted`` tokens from ``at`` outrun the record, bool like them."""
-        # At the end of a text that stopped at the length limit the budget clips first: nothing is missing there.
-        return (drafted > self.recorded[at]) & self.missed[at]
+        return drafted > self.known[at]
+
+    def require_outcomes(self, at: np.ndarray, sent: np.ndarray) -> None:
+        """Raise `NotRecorded` unless it is known how many of ``sent`` tokens from positions ``at`` are accepted."""
+        if self.sure is not None and np.any(sent > self.sure[at]):
+            most = int(self.sure.min())
+            raise NotRecorded(
+                f"this policy sends {int(sent[sent > self.sure[at]].max())} tokens where all {most} that the trace recorded of "
+                f"a round are accepted: what becomes of more is not known; lower its tokens to {most}, or record longer rounds"
+            )
 
     def require(self, at: np.ndarray, drafted: np.ndarray) -> None:
         """Raise `NotRecorded` unless every token of these drafts is recorded."""
         missing = self.missing(at, drafted)
+        if missing.any() and self.max_overrun is None:
+            first = int(missing.argmax())
+            raise NotRecorded(
+                f"this policy reads {int(drafted[first])} tokens of a round of which {int(self.recorded[at[first]])} are "
+                "recorded; lower the policy's tokens, or record longer rounds"
+            )
         if missing.any():
             needed = int((drafted - self.run[at] - 1)[missing].max())
             raise NotRecorded(
@@ -173,14 +197,15 @@ def _chain(trace: Trace) -> Book:
 
 def _round(trace: Trace) -> Book:
     rounds = trace.rounds
+    offsets = np.zeros(trace.tokens + 1, np.int64) if rounds.offsets is None else rounds.offsets  # run lengths alone
     ends = None if rounds.tokens is None else np.isin(rounds.tokens, trace.eos_token_ids)
     return _book(
         trace,
         text=np.zeros(trace.tokens, np.int64),
-        over=rounds.offsets[:-1],
-        recorded=np.diff(rounds.offsets),
+        over=offsets[:-1],
+        recorded=np.diff(offsets),
         row=np.arange(trace.tokens),
-        offsets=rounds.offsets,
+        offsets=offsets,
         ends=ends if ends is not None and ends.any() else None,
         parts={name: (getattr(rounds, name),) for name in SIGNALS},
     )
@@ -189,14 +214,23 @@ def _round(trace: Trace) -> Book:
 def _book(trace: Trace, **addresses) -> Book:
     return Book(
         missed=np.arange(trace.tokens) + trace.run < trace.end,
+        sure=_sure(trace),
         run=trace.run,
         accepted_run=trace.accepted_run,
         room=trace.budget,
         end=trace.end,
         starts=trace.offsets[:-1],
-        max_overrun=trace.max_overrun,
+        max_overrun=trace.max_overrun if trace.rounds is None else None,
         **addresses,
     )
+
+
+def _sure(trace: Trace) -> np.ndarray | None:
+    """`Book.sure`: a run as long as the record of rounds goes may be longer, where the text leaves room for that."""
+    if trace.rounds is None:
+        return None
+    left = trace.end - np.arange(trace.tokens) - 1
+    return np.where((trace.run >= trace.rounds.limit) & (trace.run < left), trace.run, UNBOUNDED)
 
 
 def known_draft(trace: Trace, at: int, limit: int, reader: str) -> Signals:

@@ -6,12 +6,11 @@ stops at EOS, an accepted EOS counts as the target's own token, and a one-token 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from analysis.replay.drafts import UNBOUNDED, Book, NotRecorded
+from analysis.replay.drafts import UNBOUNDED, Book
 from oracle.policies.contract import (
     Policy,
     Prices,
@@ -32,7 +31,6 @@ from oracle.policies.contract import (
 
 WINDOWS = (4, 12, 40, 200)  # tokens of a draft that are looked at first, then, where nothing stopped it, and so on
 FEW = 16  # texts: fewer are walked one by one where the policy only counts
-_TABLE = 2**24  # entries of the tables that settings walked side by side may fill
 
 
 class Rows(NamedTuple):
@@ -84,28 +82,11 @@ def walk(book: Book, policy: Policy, cost: Prices | None = None, scan: Natural |
     return _rows(book, policy, scan, *table.rows(), walker.unrecorded)
 
 
-def walk_caps(book: Book, rules: Sequence[Policy], scan: Natural) -> Iterator[Rows | NotRecorded]:
-    """The iterations of rules that remember nothing and differ in their ``tokens`` only; `NotRecorded` in place of some."""
-    together, lanes = max(1, _TABLE // book.size), len(book.starts)
-    for first in range(0, len(rules), together):
-        some = rules[first : first + together]
-        table, walker = _Table(book, some[0], len(some)), _Walker(book, some[0], scan)
-        caps = np.tile([rule.tokens for rule in some], lanes)
-        shift = np.tile(np.arange(len(some)) * book.size, lanes)
-        walker.walk(np.repeat(book.starts, len(some)), (), table, caps, shift)  # settings of a text side by side
-        for number, rule in enumerate(some):
-            try:
-                yield _rows(book, rule, scan, *table.rows(number), 0)
-            except NotRecorded as error:
-                yield error
-
-
 class _Table:
     """What was drafted at each position, filled in any order and read in order."""
 
-    def __init__(self, book: Book, policy: Policy, settings: int = 1) -> None:
-        self._size = book.size
-        self._passes = np.full(settings * book.size, -1, np.int32)
+    def __init__(self, book: Book, policy: Policy) -> None:
+        self._passes = np.full(book.size, -1, np.int32)
         self._sent = np.zeros_like(self._passes) if overrides(policy, "send") else self._passes
 
     def note(self, at: np.ndarray, passes: np.ndarray, sent: np.ndarray) -> None:
@@ -113,19 +94,19 @@ class _Table:
         if self._sent is not self._passes:
             self._sent[at] = sent
 
-    def rows(self, setting: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(at, drafted, passes) of one setting, int64 each."""
-        mine = slice(setting * self._size, (setting + 1) * self._size)
-        passes, sent = self._passes[mine], self._sent[mine]
-        at = np.flatnonzero(passes >= 0)
-        drafted = sent[at].astype(np.int64)
-        return at, drafted, drafted if sent is passes else passes[at].astype(np.int64)
+    def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(at, drafted, passes), int64 each."""
+        at = np.flatnonzero(self._passes >= 0)
+        drafted = self._sent[at].astype(np.int64)
+        return at, drafted, drafted if self._sent is self._passes else self._passes[at].astype(np.int64)
 
 
 def _rows(
     book: Book, policy: Policy, scan: Natural | None, at: np.ndarray, drafted: np.ndarray, passes: np.ndarray, seen: int
 ) -> Rows:
     """The rows, checked against the record; ``seen`` of them are known to outrun it."""
+    # A walk is right up to the first row whose outcome is not known: that there is one is all that counts.
+    book.require_outcomes(at, drafted)
     if scan is None:
         return Rows(at, drafted, passes, seen)
     if scan.reads:
@@ -142,23 +123,13 @@ class _Walker:
         self.unrecorded = 0  # of a policy that is asked iteration by iteration
         self._sends, self._learns = overrides(policy, "send"), overrides(policy, "update")
 
-    def walk(
-        self,
-        at: np.ndarray,
-        state: State,
-        table: _Table,
-        caps: np.ndarray | None = None,
-        shift: np.ndarray | int = 0,
-    ) -> State:
-        """Walk each lane from position ``at`` (int64 [lanes]) to the end of its text; notes go to ``at + shift``.
-
-        ``caps`` (int [lanes]) replaces the policy's budget.  Returns the state of the lanes that ended last.
-        """
+    def walk(self, at: np.ndarray, state: State, table: _Table) -> State:
+        """Walk each lane from position ``at`` (int64 [lanes]) to the end of its text; the state of those that end last."""
         book, policy = self.book, self.policy
         end = book.end[at]
         while len(at):
-            passes, sent = self._draft(at, budget_of(policy, state) if caps is None else caps, state)
-            table.note(at + shift, passes, sent)
+            passes, sent = self._draft(at, budget_of(policy, state), state)
+            table.note(at, passes, sent)
             accepted = np.minimum(sent, book.accepted_run[at])
             if self._learns:
                 state = ask(policy, "update", state, sent, accepted, book.whole_signals(policy, at, sent))
@@ -168,8 +139,6 @@ class _Walker:
                 if not live.any():
                     return state
                 at, end, state = at[live], end[live], lanes_of(state, live)
-                caps = caps if caps is None else caps[live]
-                shift = shift if isinstance(shift, int) else shift[live]
         return state
 
     def _draft(self, at: np.ndarray, budget: np.ndarray, state: State) -> tuple[np.ndarray, np.ndarray]:

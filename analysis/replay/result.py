@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,18 +11,45 @@ from analysis.intervals import Estimate, ratio
 
 
 @dataclass(frozen=True)
-class SimulationResult:
-    """One row an iteration (I of them), in order; every summary is derived from the rows."""
+class Totals:
+    """What each of P texts costs under a policy, and what follows from that."""
 
     policy: str
+    plain_seconds: np.ndarray  # float [P], price of decoding each text without a draft
+    prefill_seconds: np.ndarray  # float [P, 2], reading the prompt: with a draft, without
+    prompt_seconds: np.ndarray  # float [P], price of each text's iterations
+
+    @property
+    def speedup(self) -> float:
+        """Plain decoding over decoding with this policy; a ratio of totals, the reading of the prompt left out."""
+        return float(self.plain_seconds.sum() / self.prompt_seconds.sum())
+
+    @property
+    def total_speedup(self) -> float:
+        """The same with the reading of the prompt in both totals."""
+        with_draft, without = self.prefill_seconds.sum(axis=0)
+        return float((self.plain_seconds.sum() + without) / (self.prompt_seconds.sum() + with_draft))
+
+    def speedup_estimate(self) -> Estimate:
+        """The speedup with its 95 % interval over prompts (``analysis.intervals``), NaN where there is one prompt only."""
+        return ratio(self.plain_seconds, self.prompt_seconds)
+
+    def speedup_interval(self) -> tuple[float, float]:
+        """The interval alone, (low, high)."""
+        found = self.speedup_estimate()
+        return found.low, found.high
+
+
+@dataclass(frozen=True)
+class SimulationResult(Totals):
+    """One row an iteration (I of them), in order; every summary is derived from the rows."""
+
     cost: CostModel
     prompt: np.ndarray  # int64 [I], number of the prompt in the trace
     position: np.ndarray  # int64 [I], tokens of the text before the iteration
     drafted: np.ndarray  # int64 [I]
     accepted: np.ndarray  # int64 [I]
     seconds: np.ndarray  # float [I], price of the iteration in the cost model's unit
-    plain_seconds: np.ndarray  # float [P], price of decoding each text without a draft
-    prefill_seconds: np.ndarray  # float [P, 2], reading the prompt: with a draft, without
     passes: np.ndarray  # int64 [I], draft passes paid: more than `drafted` where a policy drops tokens
     unrecorded: int = 0  # iterations whose draft outran the recorded overrun: `drafted` is exact unless EOS came there
 
@@ -62,27 +88,7 @@ class SimulationResult:
         """Tokens that a target pass yields: mean accepted + 1."""
         return self.tokens / self.iterations
 
-    @functools.cached_property
-    def prompt_seconds(self) -> np.ndarray:
-        """Price of each prompt's iterations, float [P]."""
-        return np.bincount(self.prompt, weights=self.seconds, minlength=len(self.plain_seconds))
-
     @property
-    def speedup(self) -> float:
-        """Plain decoding over decoding with this policy; a ratio of totals, the reading of the prompt left out."""
-        return float(self.plain_seconds.sum() / self.prompt_seconds.sum())
-
-    @property
-    def total_speedup(self) -> float:
-        """The same with the reading of the prompt in both totals."""
-        with_draft, without = self.prefill_seconds.sum(axis=0)
-        return float((self.plain_seconds.sum() + without) / (self.prompt_seconds.sum() + with_draft))
-
-    def speedup_estimate(self) -> Estimate:
-        """The speedup with its 95 % interval over prompts (``analysis.intervals``), NaN where there is one prompt only."""
-        return ratio(self.plain_seconds, self.prompt_seconds)
-
-    def speedup_interval(self) -> tuple[float, float]:
-        """The interval alone, (low, high)."""
-        found = self.speedup_estimate()
-        return found.low, found.high
+    def totals(self) -> Totals:
+        """Without the rows."""
+        return Totals(self.policy, self.plain_seconds, self.prefill_seconds, self.prompt_seconds)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from analysis.belonging import together
 from analysis.cost import DEFAULT_DRAFT, CostModel
-from analysis.replay.drafts import Book, NotRecorded
-from analysis.replay.lanes import Rows, walk
+from analysis.replay.drafts import UNBOUNDED, Book, NotRecorded
+from analysis.replay.lanes import FEW, Natural, Rows, walk
 from analysis.replay.oracles import OPTIMAL, ORACLES, is_oracle
-from analysis.replay.result import SimulationResult
-from analysis.replay.together import walk_all
+from analysis.replay.result import SimulationResult, Totals
+from analysis.replay.together import only_cap, shared_scans, walked
+from analysis.replay.totals import CappedTotals
 from oracle.policies import POLICIES, USUAL, Policy, as_policy
 from oracle.policies.counting import Plain
 from oracle.policies.names import name_of, suggest
@@ -22,12 +24,14 @@ __all__ = [
     "USUAL",
     "NotRecorded",
     "SimulationResult",
+    "Totals",
     "check_policies",
     "known_policies",
     "replay",
     "simulate",
     "simulate_all",
     "simulate_each",
+    "simulate_totals",
 ]
 
 
@@ -57,20 +61,33 @@ def simulate_each(
 ) -> Iterator[tuple[int, SimulationResult | NotRecorded]]:
     """The same one by one, as (place in ``policies``, result) in any order: a large sweep need not hold every row.
 
-    Policies that judge tokens alike share a scan of the trace, and of those the ones that differ in their cap only share
-    a walk: a sweep of settings costs a fraction of as many calls of `simulate`.
+    Policies that judge tokens alike share a scan of the trace.
     """
-    pricing = _Pricing(trace, CostModel(draft=DEFAULT_DRAFT) if cost is None else cost)
-    names = [name_of(policy) for policy in policies]
-    oracles = {
-        number: name for number, name in enumerate(names) if isinstance(policies[number], str) and is_oracle(name)
-    }
-    rules = {number: as_policy(policy) for number, policy in enumerate(policies) if number not in oracles}
-    for number, name in oracles.items():
-        yield number, pricing.result(name, _walk_oracle(trace, name, pricing.cost), None)
-    for number, rows in walk_all(Book.of(trace), rules, pricing.cost):
-        failed = isinstance(rows, NotRecorded)
-        yield number, rows if failed else pricing.result(names[number], rows, type(rules[number]))
+    work = _Work(trace, policies, cost)
+    yield from work.oracles()
+    for numbers, scan in work.scans():
+        for number in numbers:
+            yield number, work.result(number, scan)
+
+
+def simulate_totals(
+    trace: Trace, policies: Sequence[str | Policy | Callable], cost: CostModel | None = None
+) -> Iterator[tuple[int, Totals | NotRecorded]]:
+    """The same without rows: what each prompt costs under each policy, to the last bit as `simulate` says.
+
+    Of policies that judge tokens alike those that differ in their cap only share a walk too: a sweep of settings costs a
+    fraction of as many calls of `simulate`.
+    """
+    work = _Work(trace, policies, cost)
+    for number, found in work.oracles():
+        yield number, found.totals
+    for numbers, scan in work.scans():
+        capped = {}
+        if scan is not None and (capped := work.capped(numbers, scan)):
+            yield from work.totals(capped, scan)
+        for number in (number for number in numbers if number not in capped):
+            found = work.result(number, scan)
+            yield number, found if isinstance(found, NotRecorded) else found.totals
 
 
 def replay(trace: Trace, policy: Policy, cost: CostModel | None = None) -> Rows:
@@ -99,9 +116,51 @@ def _check_oracle(name: str) -> None:
 
 def _walk_oracle(trace: Trace, name: str, cost: CostModel) -> Rows:
     _check_oracle(name)
-    length = ORACLES[name](trace, cost)
+    length, sure = ORACLES[name](trace, cost), Book.of(trace).sure
+    if sure is not None:  # it looks no further ahead than rounds were recorded
+        length = np.minimum(length, sure)
     at = chain(trace.offsets, np.minimum(length, trace.accepted_run) + 1)
     return Rows(at, length[at], length[at], 0)
+
+
+class _Work:
+    """Policies to be replayed on a trace and priced, by their place in what was given."""
+
+    def __init__(self, trace: Trace, policies: Sequence[str | Policy | Callable], cost: CostModel | None) -> None:
+        self._trace, self._book = trace, Book.of(trace)
+        self._pricing = _Pricing(trace, CostModel(draft=DEFAULT_DRAFT) if cost is None else cost)
+        self._names = [name_of(policy) for policy in policies]
+        oracle = [isinstance(each, str) and is_oracle(each) for each in policies]
+        self._oracles = [number for number, is_one in enumerate(oracle) if is_one]
+        self._rules = {number: as_policy(policy) for number, policy in enumerate(policies) if not oracle[number]}
+
+    def oracles(self) -> Iterator[tuple[int, SimulationResult]]:
+        for number in self._oracles:
+            name = self._names[number]
+            yield number, self._pricing.result(name, _walk_oracle(self._trace, name, self._pricing.cost), None)
+
+    def scans(self) -> Iterator[tuple[list[int], Natural | None]]:
+        return shared_scans(self._book, self._rules)
+
+    def result(self, number: int, scan: Natural | None) -> SimulationResult | NotRecorded:
+        rule = self._rules[number]
+        rows = walked(self._book, rule, self._pricing.cost, scan)
+        failed = isinstance(rows, NotRecorded)
+        return rows if failed else self._pricing.result(self._names[number], rows, type(rule))
+
+    def capped(self, numbers: Sequence[int], scan: Natural) -> dict[int, int]:
+        """The caps of those of a scan's rules that `totals` can walk, all lanes side by side."""
+        # Whether a draft outruns the record is asked row by row, unless no position's draft can.
+        bounds = [self._book.known if scan.reads else None, self._book.sure]
+        most = min(int(b[scan.length > b].min(initial=UNBOUNDED)) if b is not None else UNBOUNDED for b in bounds)
+        caps = {number: cap for number in numbers if (cap := only_cap(self._rules[number])) is not None and cap <= most}
+        return caps if len(caps) * len(self._book.starts) >= FEW else {}
+
+    def totals(self, caps: Mapping[int, int], scan: Natural) -> Iterator[tuple[int, Totals]]:
+        """Of `capped` rules."""
+        found = self._pricing.capped.seconds(scan, np.array(list(caps.values())))
+        for number, seconds in zip(caps, found, strict=True):
+            yield number, self._pricing.totals(self._names[number], seconds)
 
 
 class _Pricing:
@@ -115,12 +174,20 @@ class _Pricing:
         self._plain = np.bincount(trace.prompt_of, weights=self._step, minlength=trace.prompts)
         self._read, self._read_draft = read * cost.target_prefill, read * cost.draft_prefill
 
+    @functools.cached_property
+    def capped(self) -> CappedTotals:
+        return CappedTotals(Book.of(self._trace), self.cost, self._context)
+
+    def totals(self, name: str, seconds: np.ndarray) -> Totals:
+        """``seconds`` float [P], of a policy that drafts."""
+        return Totals(name, self._plain, self._prefill(self._read_draft), seconds)
+
     def result(self, name: str, rows: Rows, kind: type[Policy] | None) -> SimulationResult:
         """``kind`` is the policy's class, None for an oracle."""
         trace, plain = self._trace, kind is Plain
         prompt = trace.prompt_of[rows.at]
         accepted = np.minimum(rows.drafted, trace.accepted_run[rows.at])
-        seconds = self._step[rows.at] if plain else self.cost.round(rows.drafted, self._context[rows.at], rows.passes)
+        seconds = self._step[rows.at] if plain else self._rounds(rows)
         if name == OPTIMAL:
             seconds = np.where(rows.drafted == 0, np.minimum(seconds, self._step[rows.at]), seconds)
         return SimulationResult(
@@ -132,7 +199,18 @@ class _Pricing:
             accepted=accepted,
             seconds=seconds,
             plain_seconds=self._plain,
-            prefill_seconds=np.stack([self._read + (0 if plain else self._read_draft), self._read], axis=1),
+            prompt_seconds=np.bincount(prompt, weights=seconds, minlength=trace.prompts),
+            prefill_seconds=self._prefill(0 if plain else self._read_draft),
             passes=rows.passes,
             unrecorded=rows.unrecorded,
         )
+
+    def _rounds(self, rows: Rows) -> np.ndarray:
+        """Price of each iteration, float [I]."""
+        if self.cost.rounds_vary or rows.passes is not rows.drafted:
+            return self.cost.round(rows.drafted, self._context[rows.at], rows.passes)
+        return self.cost.round(np.arange(int(rows.drafted.max(initial=0)) + 1))[rows.drafted]
+
+    def _prefill(self, draft: np.ndarray | int) -> np.ndarray:
+        """Reading the prompts with and without a draft that takes ``draft`` for it, float [P, 2]."""
+        return np.stack([self._read + draft, self._read], axis=1)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.cost import CostModel
 from analysis.replay.drafts import NotRecorded
-from analysis.replay.result import SimulationResult
-from analysis.replay.simulate import simulate_all
+from analysis.replay.result import SimulationResult, Totals
+from analysis.replay.simulate import simulate, simulate_totals
 from oracle.policies import parse
 from oracle.policies.library import fixed_length
 from oracle.records.trace import Trace
@@ -20,20 +21,22 @@ THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 @dataclass(frozen=True)
 class Sweep:
-    """The results of many library policies on one trace, best first."""
+    """What many library policies cost on one trace, best first."""
 
-    results: tuple[SimulationResult, ...]
+    trace: Trace
+    cost: CostModel
+    results: tuple[Totals, ...]
     left_out: tuple[str, ...]  # policies that read what the trace does not hold
 
-    @property
+    @functools.cached_property
     def best(self) -> SimulationResult:
-        return self.results[0]
+        return simulate(self.trace, self.results[0].policy, self.cost)
 
-    def constants(self) -> list[SimulationResult]:
+    def constants(self) -> list[Totals]:
         """Those of fixed lengths, best first."""
         return [result for result in self.results if fixed_length(parse(result.policy)) is not None]
 
-    def best_constant(self) -> SimulationResult:
+    def best_constant(self) -> Totals:
         """The best of the fixed lengths."""
         found = self.constants()
         if not found:
@@ -53,7 +56,8 @@ def library_policies() -> list[str]:
 def sweep(trace: Trace, cost: CostModel, policies: Sequence[str] | None = None) -> Sweep:
     """Simulate ``policies`` (default: `library_policies`) and order them by speedup.  ValueError for an unknown one."""
     tried = library_policies() if policies is None else list(policies)
-    found = dict(zip(tried, simulate_all(trace, tried, cost), strict=True))
+    numbered = dict(simulate_totals(trace, tried, cost))
+    found = {policy: numbered[number] for number, policy in enumerate(tried)}
     results = [result for result in found.values() if not isinstance(result, NotRecorded)]
     left_out = tuple(policy for policy, result in found.items() if isinstance(result, NotRecorded))
-    return Sweep(tuple(sorted(results, key=lambda result: -result.speedup)), left_out)
+    return Sweep(trace, cost, tuple(sorted(results, key=lambda result: -result.speedup)), left_out)

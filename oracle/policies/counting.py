@@ -42,7 +42,8 @@ class HeuristicTransient(Below):
         return state.tokens
 
     def update(self, state: Length, drafted: np.ndarray, accepted: np.ndarray, signals: Signals) -> Length:
-        return Length(np.where(accepted == drafted, state.tokens + 2, np.maximum(1, state.tokens - 1)))
+        whole = accepted == drafted
+        return Length(np.maximum(1, state.tokens - 1 + 3 * whole))  # sums are quicker than a choice a lane
 
 
 @dataclass(frozen=True)

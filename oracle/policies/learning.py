@@ -71,19 +71,53 @@ def roc_thresholds(outcomes: np.ndarray, count: np.ndarray, before: np.ndarray) 
     ``outcomes`` as in `RocState`.  The points are those of a receiver operating characteristic with collinear ones
     dropped, and ties go to the highest threshold, as scikit-learn's ``roc_curve`` followed by ``argmin`` does it.
     """
-    width = outcomes.shape[1]
-    value, good = outcomes >> np.uint32(1), (outcomes & np.uint32(1)).astype(np.int32)
-    lower = np.cumsum(good, axis=1, dtype=np.int32)
-    positives = lower[:, -1] if width else np.zeros(len(count), np.int32)
+    positives = (outcomes & np.uint32(1)).sum(axis=1, dtype=np.int64)
     ready = (count > 5) & (positives > 0) & (positives < count)
     if not ready.any():
         return before
-    point = np.ones(outcomes.shape, bool)  # the lowest place of each distinct value: a threshold there takes all above
-    point[:, 1:] = value[:, 1:] != value[:, :-1]
-    empty = width - count
-    point[np.arange(len(count)), np.minimum(empty, width - 1)] = True
-    point &= (np.arange(width) >= empty[:, None]) & ready[:, None]
-    lane, at = np.nonzero(point)
+    # In whole numbers the least cost is sure; where several points share it, the rule's own rounding decides.
+    cost = _whole_costs(outcomes, count, positives)
+    at = cost.argmin(axis=1)
+    shared = ready & ((cost == cost[np.arange(len(at)), at][:, None]).sum(axis=1) > 1)
+    after = np.where(ready, (outcomes[np.arange(len(at)), at] >> np.uint32(1)).view(np.float32), before)
+    if shared.any():
+        after[shared] = _first_of_ties(outcomes[shared], count[shared], positives[shared])
+    return after
+
+
+def _points(outcomes: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """The lowest place of each distinct confidence, bool like ``outcomes``: a threshold there takes all from it on."""
+    empty = outcomes.shape[1] - count  # they come first, and look like a refused confidence of 0
+    point = np.zeros(outcomes.shape, bool)
+    point[:, 1:] = (outcomes[:, 1:] ^ outcomes[:, :-1]) > 1  # they differ in more than the last bit
+    point[np.arange(len(count)), np.minimum(empty, outcomes.shape[1] - 1)] = True
+    return point
+
+
+def _whole_costs(outcomes: np.ndarray, count: np.ndarray, positives: np.ndarray) -> np.ndarray:
+    """The cost of a threshold at each place times both class sizes, up to a constant of the lane; int [lanes, width].
+
+    With P positives, N negatives and m positives below a place of w outcomes: w P + m (P + 3 N).  The largest number there
+    is where no threshold stands.
+    """
+    width = outcomes.shape[1]
+    kind = np.int32 if width < 2**14 else np.int64  # no cost is above 4 width^2
+    good = (outcomes & np.uint32(1)).astype(kind)
+    below = np.cumsum(good, axis=1, dtype=kind)
+    below -= good
+    each, weight = positives.astype(kind)[:, None], (3 * count - 2 * positives).astype(kind)[:, None]
+    below *= weight
+    below += np.arange(width, 0, -1, dtype=kind) * each
+    below[~_points(outcomes, count)] = np.iinfo(kind).max
+    return below
+
+
+def _first_of_ties(outcomes: np.ndarray, count: np.ndarray, positives: np.ndarray) -> np.ndarray:
+    """The refitted threshold of each lane, step by step in the rule's own arithmetic, float32 [lanes]."""
+    width = outcomes.shape[1]
+    good = (outcomes & np.uint32(1)).astype(np.int64)
+    lower = np.cumsum(good, axis=1)
+    lane, at = np.nonzero(_points(outcomes, count))
     true_positives = positives[lane] - lower[lane, at] + good[lane, at]
     false_positives = width - at - true_positives
     changes = lane[1:] != lane[:-1]
@@ -96,9 +130,7 @@ def roc_thresholds(outcomes: np.ndarray, count: np.ndarray, before: np.ndarray) 
     least = np.repeat(np.minimum.reduceat(cost, begin), np.diff(np.append(begin, len(lane))))
     best = np.flatnonzero(cost == least)
     best = best[np.append(lane[best][1:] != lane[best][:-1], True)]  # the highest of each lane
-    after = before.copy()
-    after[lane[best]] = value[lane[best], at[best]].view(np.float32)
-    return after
+    return (outcomes[lane[best], at[best]] >> np.uint32(1)).view(np.float32)
 
 
 class Level(NamedTuple):

@@ -3,6 +3,7 @@ import itertools
 
 import numpy as np
 import pytest
+from builders.traces import pattern, trace
 from scipy import stats
 
 from analysis.describe import signals, statistics
@@ -485,3 +486,21 @@ def test_verdict_says_when_a_draft_is_a_loss(constant, oracle, words):
     sentences = verdict(made_up(), 0.5, gap).sentences
     loss = [text for text in sentences if "At these prices" in text]
     assert words in loss[0] if words else not loss
+
+
+def test_scores_are_ranked_by_numbers_that_rise_with_them():
+    values = np.array(
+        [-np.inf, -2.5, -1e-40, -0.0, 0.0, 1e-40, 0.5, np.nextafter(np.float32(0.5), np.float32(1)), 3], np.float32
+    )
+    codes = signals._codes(values)
+    assert codes.dtype == np.uint32 and np.array_equal(signals._decoded(codes), values)
+    assert np.array_equal(np.diff(codes.astype(np.int64)) > 0, [True, True, True, False, True, True, True, True])
+
+
+def test_entropies_whose_scores_are_equal_are_ties():
+    # exp(-H) is 1 for both of the first two: no order among them, and both above the third.
+    data = trace(*(pattern("+-+", index=index) for index in range(2)))
+    data = dataclasses.replace(data, entropy=np.array([1e-20, 1e-25, 0.5] * 2, np.float32))
+    found = signals.signal_quality(data, names=["entropy"])[0]
+    # Accepted: 1, exp(-0.5); refused: 1.  One pair is a tie, in the other the accepted one is lower.
+    assert found.auc.value == 0.25

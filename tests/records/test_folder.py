@@ -330,7 +330,12 @@ def test_an_empty_path_is_refused(tmp_path, monkeypatch, empty):
 
 def test_what_a_killed_run_left_is_swept_and_only_that(tmp_path):
     parts = write(tmp_path, 0)
-    left = [f".{parts[0].name}.0123abcd.tmp", ".meta.json.0123abcd.tmp", ".part-00009.parquet.0123abcd.tmp", ".oracle.lock"]
+    left = [
+        f".{parts[0].name}.0123abcd.tmp",
+        ".meta.json.0123abcd.tmp",
+        ".part-00009.parquet.0123abcd.tmp",
+        ".oracle.lock",
+    ]
     others = [".notes.0123abcd.tmp", ".part-1.parquet.0123abcd.tmp", ".part-00009.parquet.tmp", "x.0123abcd.tmp"]
     for name in left + others:
         (tmp_path / name).write_text("half")
