@@ -71,9 +71,9 @@ def measure(
 
     Policies are given as to ``oracle.simulate``; those that the library does not have run in the toolkit's own
     loop, and their calls say so (``generator``).  ``out`` is a directory that holds each call as soon as it has
-    ended; without it everything stays in memory.  ``cost`` is handed to policies that ask for prices, as the replay hands
-    them its own; a run is resumed with the same.  Raises ValueError for arguments that make no sense or a pair that
-    cannot be run, RuntimeError for a run that failed; finished calls stay, and ``resume`` goes on after them.
+    ended; without it everything stays in memory.  ``cost`` is handed to policies that ask for prices, as the replay
+    hands them its own; a run is resumed with the same.  Raises ValueError for arguments that make no sense or a pair
+    that cannot be run, RuntimeError for a run that failed; finished calls stay, and ``resume`` goes on after them.
     """
     from oracle.timing import clock_for
 

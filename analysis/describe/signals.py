@@ -275,7 +275,7 @@ def _quality(
     resamples: int,
     seed: int,
 ) -> SignalQuality:
-    """``values`` float [n], of what is ``recorded`` float32 [n]; ``outcome`` bool [n], ``prompt`` int64 [n] without gaps."""
+    """``values`` float [n], of what is ``recorded`` float32 [n]; ``outcome`` bool [n], ``prompt`` int64 [n] gapless."""
     ranked = None
     if not np.isnan(values).any():  # which has no rank
         sign = np.float32(-1 if signal == "entropy" else 1)  # so that more is the higher score

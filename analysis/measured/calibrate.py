@@ -58,8 +58,8 @@ def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None
 
     By default these are the policies of ``FIT`` that ran, or every one of fixed length if fewer than two of them did.
     The policies must draft a fixed length and be at least two different ones, or a round's start could not be told from
-    its steps.  Raises ValueError where they are not, did not run, or ran in different generators, and where the runs are
-    of different pairs, RuntimeError where the seconds are too noisy for prices that make sense.
+    its steps.  Raises ValueError where they are not, did not run, or ran in different generators, and where the runs
+    are of different pairs, RuntimeError where the seconds are too noisy for prices that make sense.
     """
     several = [runs] if isinstance(runs, Runs) else list(runs)
     notes = together(runs=several).expect().notes
@@ -78,8 +78,8 @@ def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None
     verify, verify_context = _fit_verify(rounds, steps)
     if verify[0][1] <= 0 or plain + plain_context <= 0:
         raise RuntimeError(
-            "the measured seconds fit no cost model: in them a pass of the target over one token costs nothing beyond its "
-            "context; measure more prompts, longer texts or more repeats on a machine that does nothing else"
+            "the measured seconds fit no cost model: in them a pass of the target over one token costs nothing beyond "
+            "its context; measure more prompts, longer texts or more repeats on a machine that does nothing else"
         )
     cost = CostModel(
         **draft,

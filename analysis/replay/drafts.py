@@ -1,4 +1,4 @@
-"""What a draft from each position would say, as addresses into flat arrays: the one place that knows how a trace holds it."""
+"""What a draft from each position would say, as addresses into flat arrays: how a trace holds it is known only here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BOOKS: dict[int, Book] = {}
 
 
 class NotRecorded(Unavailable):
-    """The trace lacks what a policy needs: a whole signal, what comes after the recorded overrun, or the end of a run."""
+    """The trace lacks what a policy needs: a whole signal, what comes after a recorded overrun, or the end of a run."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -24,8 +24,9 @@ class Book:
     """Where token k of the draft from position t stands, and how far it is known; N positions, V flat entries.
 
     Its address is t + k while k < text[t], and over[t] + k while k < recorded[t]; else V, an entry that stands for all
-    that is not recorded.  In a trace of kind *chain* the first part is the text up to the draft's first disagreement and
-    the second its overrun; in one of kind *round* a draft depends on where it began, and all of it stands in the second.
+    that is not recorded.  In a trace of kind *chain* the first part is the text up to the draft's first disagreement
+    and the second its overrun; in one of kind *round* a draft depends on where it began, and all of it stands in the
+    second.
     """
 
     text: np.ndarray  # int64 [N]
@@ -82,7 +83,7 @@ class Book:
         return found
 
     def ends_at(self, at: np.ndarray, k: np.ndarray) -> np.ndarray:
-        """Whether tokens ``k`` of the drafts from ``at`` are known to be EOS, bool; only where there are any ``ends``."""
+        """Whether tokens ``k`` of the drafts from ``at`` are known to be EOS, bool; only where there are ``ends``."""
         return self._ends_and_void[self.address(at, k)]
 
     @functools.cached_property
@@ -107,7 +108,10 @@ class Book:
         return np.minimum(length, UNBOUNDED)
 
     def column(self, name: str, reader: object) -> np.ndarray:
-        """A signal of all V entries, then NaN for what is not recorded, float32 [V + 1].  `NotRecorded` where the trace lacks it."""
+        """A signal of all V entries, then NaN for what is not recorded, float32 [V + 1].
+
+        `NotRecorded` where the trace lacks it.
+        """
         parts = [part for part in self.parts[name] if part is not None]
         if len(parts) < len(self.parts[name]):
             who = f"policy {reader}" if isinstance(reader, Policy) else reader
@@ -146,10 +150,10 @@ class Book:
     def require_outcomes(self, at: np.ndarray, sent: np.ndarray) -> None:
         """Raise `NotRecorded` unless it is known how many of ``sent`` tokens from positions ``at`` are accepted."""
         if self.sure is not None and np.any(sent > self.sure[at]):
-            most = int(self.sure.min())
+            most, longest = int(self.sure.min()), int(sent[sent > self.sure[at]].max())
             raise NotRecorded(
-                f"this policy sends {int(sent[sent > self.sure[at]].max())} tokens where all {most} that the trace recorded of "
-                f"a round are accepted: what becomes of more is not known; lower its tokens to {most}, or record longer rounds"
+                f"this policy sends {longest} tokens where all {most} that the trace recorded of a round are accepted: "
+                f"what becomes of more is not known; lower its tokens to {most}, or record longer rounds"
             )
 
     def require(self, at: np.ndarray, drafted: np.ndarray) -> None:
@@ -158,7 +162,8 @@ class Book:
         if missing.any() and self.max_overrun is None:
             first = int(missing.argmax())
             raise NotRecorded(
-                f"this policy reads {int(drafted[first])} tokens of a round of which {int(self.recorded[at[first]])} are "
+                f"this policy reads {int(drafted[first])} tokens of a round of which {int(self.recorded[at[first]])} "
+                "are "
                 "recorded; lower the policy's tokens, or record longer rounds"
             )
         if missing.any():
@@ -234,6 +239,6 @@ def _sure(trace: Trace) -> np.ndarray | None:
 
 
 def known_draft(trace: Trace, at: int, limit: int, reader: str) -> Signals:
-    """Signals [1, k] of the first k <= ``limit`` tokens that the draft would propose from flat position ``at``, all known."""
+    """Signals [1, k] of the first k <= ``limit`` tokens of the draft from flat position ``at``, all of them known."""
     book = Book.of(trace)
     return book.signals(reader, np.array([at]), min(limit, int(book.recorded[at])))

@@ -124,7 +124,7 @@ class _Walker:
         self._sends, self._learns = overrides(policy, "send"), overrides(policy, "update")
 
     def walk(self, at: np.ndarray, state: State, table: _Table) -> State:
-        """Walk each lane from position ``at`` (int64 [lanes]) to the end of its text; the state of those that end last."""
+        """Walk each lane from position ``at`` (int64 [lanes]) to its text's end; the state of those that end last."""
         book, policy = self.book, self.policy
         end = book.end[at]
         while len(at):
@@ -152,7 +152,7 @@ class _Walker:
         return passes, sent_of(self.policy, passes, _stopped(self.book, self.scan, at, passes), state)
 
     def _look(self, at: np.ndarray, limit: np.ndarray, state: State) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens up to the first stop and whether it was the policy's own, for a stop that is asked anew in each draft."""
+        """Tokens up to the first stop and whether it was the policy's own, for a stop asked anew in each draft."""
         book, policy = self.book, self.policy
         passes, stopped = limit.copy(), np.zeros(len(at), bool)
         left = np.flatnonzero(limit > 0)
@@ -206,7 +206,10 @@ class _States:
         self.start = self._number(ask(policy, "start", 1, cost))
 
     def after(self, number: int, drafted: int, accepted: int) -> int:
-        """The state after an iteration of which only the outcome is known.  Raises `Unseen` where that is not enough."""
+        """The state after an iteration of which only the outcome is known.
+
+        Raises `Unseen` where that is not enough.
+        """
         sent = np.array([drafted])
         before = self._states[number]
         return self._number(ask(self.policy, "update", before, sent, np.array([accepted]), unseen(sent)))
@@ -231,8 +234,8 @@ def _walk_counting(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """Iteration by iteration, for a policy whose state follows from outcomes alone: (at, drafted, passes, 0).
 
-    Arrays of one lane would cost tens of microseconds an iteration, so the policy is asked once for each transition that
-    comes up, and a transition that is known costs a look-up.  Raises `Unseen` where an update reads signals.
+    Arrays of one lane would cost tens of microseconds an iteration, so the policy is asked once for each transition
+    that comes up, and a transition that is known costs a look-up.  Raises `Unseen` where an update reads signals.
     """
     states, learns, sends = _States(policy, cost), overrides(policy, "update"), overrides(policy, "send")
     stopped = memoryview(_stopped(book, scan, np.arange(book.size), scan.length)) if sends else None

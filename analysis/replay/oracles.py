@@ -31,9 +31,9 @@ def optimal(trace: Trace, cost: CostModel) -> np.ndarray:
     """The cheapest way to produce each text under ``cost``, int64 [N]; 0 is a plain step.  Nothing can beat it.
 
     Dynamic programme over positions, from the end: V(t) = min(`plain_step` + V(t + 1), min over 1 <= k <= run(t) of
-    round(k) + V(t + k + 1)).  Drafting past the run only adds cost, since costs never fall with tokens.  Drafting k tokens
-    is the difference of a running total at t + k and at t, so only the verification ties t to k; where its curve has
-    become a straight line, the least of all longer drafts is kept up as t moves, and the rest is a short window.
+    round(k) + V(t + k + 1)).  Drafting past the run only adds cost, since costs never fall with tokens.  Drafting k
+    tokens is the difference of a running total at t + k and at t, so only the verification ties t to k; where its curve
+    has become a straight line, the least of all longer drafts is kept up as t moves, and the rest is a short window.
     """
     run = trace.accepted_run
     inside = np.arange(1, trace.tokens) < trace.end[:-1]
@@ -46,7 +46,7 @@ def optimal(trace: Trace, cost: CostModel) -> np.ndarray:
 
 
 def plain_step(cost: CostModel, context: np.ndarray) -> np.ndarray:
-    """What `optimal` pays for a token that is not drafted: a step without a draft, or a round of none if that is less."""
+    """What `optimal` pays for a token that is not drafted: a step without a draft, or a round of none if less."""
     return np.minimum(cost.step(context), cost.round(np.zeros(len(context), np.int64), context))
 
 
@@ -121,7 +121,7 @@ def _one_text(run: np.ndarray, prices: _Prices, piece: slice) -> np.ndarray:
 
 
 def _side_by_side(trace: Trace, prices: _Prices) -> np.ndarray:
-    """The same for many texts at once, int64 [N], where run(t) is 0 or run(t + 1) + 1: ends of drafts only ever join."""
+    """The same for many texts at once, int64 [N], where run(t) is 0 or run(t + 1) + 1: ends of drafts only join."""
     run, far, slope = trace.accepted_run, prices.far, prices.slope
     order = np.argsort(-np.diff(trace.offsets), kind="stable")  # the longest first: those that are left are a slice
     sizes, starts, ends = (values[order] for values in (np.diff(trace.offsets), trace.offsets[:-1], trace.offsets[1:]))
@@ -168,5 +168,5 @@ ORACLES = {"oracle:detect": detect, "oracle:clairvoyant": clairvoyant, OPTIMAL: 
 
 
 def is_oracle(text: str) -> bool:
-    """Whether a policy's text means an oracle, known or not; a function or file of a user's may begin with that word."""
+    """Whether a policy's text means an oracle, known or not; a user's function or file may begin with that word."""
     return text.partition(":")[0].strip() == "oracle"

@@ -31,7 +31,7 @@ class Totals:
         return float((self.plain_seconds.sum() + without) / (self.prompt_seconds.sum() + with_draft))
 
     def speedup_estimate(self) -> Estimate:
-        """The speedup with its 95 % interval over prompts (``analysis.intervals``), NaN where there is one prompt only."""
+        """The speedup with its 95 % interval over prompts (``analysis.intervals``), NaN for one prompt only."""
         return ratio(self.plain_seconds, self.prompt_seconds)
 
     def speedup_interval(self) -> tuple[float, float]:

@@ -38,9 +38,9 @@ __all__ = [
 def simulate(trace: Trace, policy: str | Policy | Callable, cost: CostModel | None = None) -> SimulationResult:
     """Replay ``policy`` over every text of ``trace`` and price it with ``cost`` (default: a draft step of 0.1).
 
-    ``policy`` is its text (``dynamic:threshold=0.4``, ``oracle:detect``, ``my.py:MyRule:tokens=3``), an object, or a function
-    ``stop(signals)``.  Raises ValueError for a policy that is not known or reads what the trace does not hold, and for prices
-    of another pair; `NotRecorded` where it would need more overrun than the trace recorded.
+    ``policy`` is its text (``dynamic:threshold=0.4``, ``oracle:detect``, ``my.py:MyRule:tokens=3``), an object, or a
+    function ``stop(signals)``.  Raises ValueError for a policy that is not known or reads what the trace does not
+    hold, and for prices of another pair; `NotRecorded` where it would need more overrun than the trace recorded.
     """
     found = simulate_all(trace, [policy], cost)[0]
     if isinstance(found, NotRecorded):
@@ -75,8 +75,8 @@ def simulate_totals(
 ) -> Iterator[tuple[int, Totals | NotRecorded]]:
     """The same without rows: what each prompt costs under each policy, to the last bit as `simulate` says.
 
-    Of policies that judge tokens alike those that differ in their cap only share a walk too: a sweep of settings costs a
-    fraction of as many calls of `simulate`.
+    Of policies that judge tokens alike those that differ in their cap only share a walk too: a sweep of settings costs
+    a fraction of as many calls of `simulate`.
     """
     work = _Work(trace, policies, cost)
     for number, found in work.oracles():

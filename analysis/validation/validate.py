@@ -125,8 +125,8 @@ def validate(
     """Compare simulation with measured runs of the same prompts.
 
     ``policies`` default to all that ran and that ``cost`` was not fitted on.  One that cannot be replayed from this
-    trace is a failure of the verdict, not an error.  Raises ValueError where trace, runs and prices are known to be of different
-    models, prompts or limits, and for a policy that the cost model was fitted on: that would prove nothing.
+    trace is a failure of the verdict, not an error.  Raises ValueError where trace, runs and prices are known to be of
+    different models, prompts or limits, and for a policy that the cost model was fitted on: that would prove nothing.
     """
     together(trace, [runs], cost).expect()
     fitted = {what_runs(as_policy(policy)) for policy in cost.machine.get("fitted_on", ())}

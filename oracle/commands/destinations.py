@@ -14,8 +14,8 @@ _MOST = 2**26  # bytes of a file that are read to find out who made it
 def check_file(target: Path, endings: Sequence[str] = (), *, made: bytes | None = None, force: bool = False) -> None:
     """Raise ValueError unless a file can be written at ``target``, with one of the ``endings`` where there are any.
 
-    ``made`` is what every file holds that the command wrote itself: one that lacks it is somebody else's, and is replaced
-    with ``force`` only.
+    ``made`` is what every file holds that the command wrote itself: one that lacks it is somebody else's, and is
+    replaced with ``force`` only.
     """
     from oracle.records.folder import writable
 

@@ -182,7 +182,10 @@ def judges_alone(policy: Policy) -> bool:
 
 
 def ask(policy: Policy, method: str, *given: Any) -> Any:
-    """``policy.method(*given)``.  What a user's own code raises becomes a ValueError that says whose it is, and where."""
+    """``policy.method(*given)``.
+
+    What a user's own code raises becomes a ValueError that says whose it is, and where.
+    """
     try:
         return getattr(policy, method)(*given)
     except Unavailable:

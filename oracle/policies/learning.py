@@ -97,8 +97,8 @@ def _points(outcomes: np.ndarray, count: np.ndarray) -> np.ndarray:
 def _whole_costs(outcomes: np.ndarray, count: np.ndarray, positives: np.ndarray) -> np.ndarray:
     """The cost of a threshold at each place times both class sizes, up to a constant of the lane; int [lanes, width].
 
-    With P positives, N negatives and m positives below a place of w outcomes: w P + m (P + 3 N).  The largest number there
-    is where no threshold stands.
+    With P positives, N negatives and m positives below a place of w outcomes: w P + m (P + 3 N).  The largest number
+    there is stands where no threshold does.
     """
     width = outcomes.shape[1]
     kind = np.int32 if width < 2**14 else np.int64  # no cost is above 4 width^2

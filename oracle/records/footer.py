@@ -1,8 +1,8 @@
 """What a Parquet file's footer claims, read without Arrow.
 
-Arrow checks a footer when rows are read, and says what is wrong.  But asked for a row group's or a column's claims alone, pyarrow ends
-the whole process where they are damaged: nobody catches what its C++ part throws there.  So they are read here: Thrift's
-compact protocol, with the field numbers of Parquet's own ``parquet.thrift``.
+Arrow checks a footer when rows are read, and says what is wrong.  But asked for a row group's or a column's claims
+alone, pyarrow ends the whole process where they are damaged: nobody catches what its C++ part throws there.  So they
+are read here: Thrift's compact protocol, with the field numbers of Parquet's own ``parquet.thrift``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ class Group:
 
 
 def read_claims(handle: BinaryIO, size: int) -> tuple[int, tuple[Group, ...]]:
-    """Rows of the file, and its row groups; ``size`` is the file's, in bytes.  Raises ValueError for a damaged footer."""
+    """Rows of the file, and its row groups; ``size`` is the file's, in bytes.
+
+    Raises ValueError for a damaged footer.
+    """
     handle.seek(max(size - _END, 0))
     length = int.from_bytes(handle.read(4), "little")
     if length > size - _END:
@@ -59,7 +62,10 @@ def _number(struct: dict[int, Any], field: int) -> int:
 
 
 class _Compact:
-    """Thrift's compact protocol: structs as {field number: value}, lists, numbers, bytes.  Raises IndexError at the end."""
+    """Thrift's compact protocol: structs as {field number: value}, lists, numbers, bytes.
+
+    Raises IndexError at the end.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at, self._depth = data, 0, 0

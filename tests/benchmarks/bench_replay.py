@@ -115,14 +115,15 @@ def _sweep(trace: Trace) -> None:
 
 
 def _memory(trace: Trace) -> None:
-    """Peak memory of a process that does nothing but load the trace (Linux: VmHWM, which starts anew with the process)."""
+    """Peak memory of a process that does nothing but load the trace (Linux: VmHWM, new with each process)."""
     with tempfile.TemporaryDirectory() as folder:
         write_meta(folder, trace.meta)
         records = list(iter_records(trace))
         for number, first in enumerate(range(0, len(records), 500)):
             write_part(folder, number, records[first : first + 500])
         code = (
-            "import sys; from oracle.records.trace import Trace; t = Trace.load(sys.argv[1]); peak = open('/proc/self/status').read();"
+            "import sys; from oracle.records.trace import Trace; t = Trace.load(sys.argv[1]); "
+            "peak = open('/proc/self/status').read();"
             "print(t.tokens, int(peak.split('VmHWM:')[1].split()[0]) // 1024)"
         )
         tokens, peak = subprocess.run(

@@ -48,7 +48,8 @@ def rows(t, policy):
     """(position, drafted, accepted) of the first text's iterations, after a look that all texts say the same."""
     found = simulate(t, policy)
     each = [
-        list(zip(*(column[found.prompt == prompt].tolist() for column in (found.position, found.drafted, found.accepted)),
+        list(zip(*(column[found.prompt == prompt].tolist() for column in (found.position, found.drafted,
+        found.accepted)),
                  strict=True))
         for prompt in range(t.prompts)
     ]  # fmt: skip
@@ -81,7 +82,8 @@ def test_rows_by_hand(policy, expected, copies):
 
 @pytest.mark.parametrize("copies", [1, 20])
 def test_an_eos_ends_a_round(copies):
-    t = trace([20, 21, EOS], {0: (1, [20, EOS, 5], [0.9] * 3), 1: (2, [21, EOS], [0.9] * 2), 2: (1, [EOS], [0.9])}, copies,
+    t = trace([20, 21, EOS], {0: (1, [20, EOS, 5], [0.9] * 3), 1: (2, [21, EOS], [0.9] * 2), 2: (1, [EOS], [0.9])},
+    copies,
               limit=8)  # fmt: skip
     assert rows(t, "constant:tokens=3") == [(0, 2, 1), (2, 1, 0)]
 

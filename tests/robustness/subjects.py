@@ -232,8 +232,9 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("measure", "out", "-p", "dynamic", "--dataset", "prompts.jsonl", "--repeats", "2", "--limit", "2"),
 )  # fmt: skip
 _PIECES = (
-    "-", "--", "=", ",", ":", "0", "-1", "1e999", "nan", "inf", "9" * 30, " ", "\n", "\x1b[2J", "\u202e", "\udc80", "$x_",
-    "'", '"', "é", "x" * 3000, "--json", "-p", "--cost", "--limit", "--seed", "--force", "--resume", "True", "[red]",
+    "-", "--", "=", ",", ":", "0", "-1", "1e999", "nan", "inf", "9" * 30, " ", "\n", "\x1b[2J", "\u202e", "\udc80",
+    "$x_", "'", '"', "é", "x" * 3000, "--json", "-p", "--cost", "--limit", "--seed", "--force", "--resume",
+    "True", "[red]",
 )  # fmt: skip
 
 

@@ -22,8 +22,12 @@ PRICES = st.floats(0, MOST_PRICE)
 ABOVE_0 = st.floats(0, MOST_PRICE, exclude_min=True)
 COUNTS = st.integers(0, MOST_COUNT)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)  # all but halves of characters
-JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
-                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3), max_leaves=8)  # fmt: skip
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+# fmt: skip
 
 
 @st.composite
@@ -39,7 +43,9 @@ COSTS = st.builds(
     draft=PRICES, draft_first=st.none() | PRICES, draft_context=PRICES, verify=curves(), verify_context=PRICES,
     iteration=PRICES, plain=st.none() | ABOVE_0, plain_context=st.none() | PRICES, draft_prefill=PRICES,
     target_prefill=PRICES, unit=TEXT, machine=st.dictionaries(TEXT, JSON, max_size=3),
-    measured_range=st.fixed_dictionaries({}, optional={name: st.tuples(COUNTS, COUNTS).map(sorted) for name in ("tokens", "context")}),
+    measured_range=st.fixed_dictionaries(
+        {}, optional={name: st.tuples(COUNTS, COUNTS).map(sorted) for name in ("tokens", "context")}
+    ),
 )  # fmt: skip
 
 
@@ -70,7 +76,8 @@ ROWS = st.one_of(
     st.fixed_dictionaries({"instruction": TEXT, "input": TEXT}),
     st.fixed_dictionaries({"article": TEXT, "highlights": TEXT}),
     st.fixed_dictionaries({"text": TEXT, "test_list": st.lists(TEXT, min_size=1, max_size=2)}),
-).flatmap(lambda row: st.lists(st.fixed_dictionaries({key: _alike(value) for key, value in row.items()}), min_size=1, max_size=4))  # fmt: skip
+).flatmap(lambda row: st.lists(st.fixed_dictionaries({key: _alike(value) for key, value in row.items()}), min_size=1,
+max_size=4))  # fmt: skip
 
 
 def _alike(value):
