@@ -17,6 +17,7 @@ from oracle.models.pair import Pair
 from oracle.progress import bar
 from oracle.prompts.encode import Encoded, digest, encode
 from oracle.records.trace import FOLDER, Trace, to_table
+from oracle.records.typed import whole
 from oracle.records.writing import Writing, writing
 
 if TYPE_CHECKING:
@@ -92,11 +93,12 @@ def collect(
     """
     started = time.perf_counter()
     batch_size = BATCH_SIZES.get(pair.target.device.type, _OTHER_BATCH_SIZE) if batch_size is None else batch_size
-    settings = {"max_new_tokens": max_new_tokens, "max_overrun": max_overrun, "batch_size": batch_size}
-    for name, value in settings.items():
-        least = 0 if name == "max_overrun" else 1
-        if not isinstance(value, int) or value < least:
-            raise ValueError(f"{name} is {value!r}; it must be a whole number from {least} on")
+    settings = {
+        "max_new_tokens": whole("max_new_tokens", max_new_tokens),
+        "max_overrun": whole("max_overrun", max_overrun, 0),
+        "batch_size": whole("batch_size", batch_size),
+    }
+    max_new_tokens, chat = settings["max_new_tokens"], bool(chat)
     if reference not in REFERENCES:
         raise ValueError(f"reference is {reference!r}; legal: {', '.join(REFERENCES)}")
     check_pair(pair)

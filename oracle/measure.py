@@ -21,6 +21,7 @@ from oracle.models.pair import Pair
 from oracle.progress import bar
 from oracle.prompts.encode import Encoded, digest, encode
 from oracle.records.runs import FOLDER, PLAIN, Call, Runs, latest, read_calls, to_table
+from oracle.records.typed import whole
 from oracle.records.writing import writing
 
 if TYPE_CHECKING:
@@ -77,9 +78,7 @@ def measure(
     """
     from oracle.timing import clock_for
 
-    for name, value in (("max_new_tokens", max_new_tokens), ("repeats", repeats)):
-        if value < 1:
-            raise ValueError(f"{name} is {value}; it must be at least 1")
+    max_new_tokens, repeats, chat = whole("max_new_tokens", max_new_tokens), whole("repeats", repeats), bool(chat)
     check_pair(pair)
     arms = _arms(pair, policies)
     encoded, skipped = encode(pair, prompts, max_new_tokens, chat)

@@ -425,3 +425,17 @@ def test_runs_from_before_passes_were_recorded_still_load(tmp_path):
     pq.write_table(pq.ParquetFile(file).read().drop_columns(["passes"]), file)
     for call in Runs.load(tmp_path / "runs").calls:
         assert call.passes.tolist() == call.drafted.tolist()
+
+
+@pytest.mark.parametrize("name", ["max_new_tokens", "repeats"])
+@pytest.mark.parametrize("value", [True, 1.9, "4", float("nan"), None, 0, 2**70])
+def test_counts_that_are_no_counts_are_refused_before_anything_is_written(name, value, tmp_path):
+    with pytest.raises(ValueError, match=rf"^{name} is .*; it must be (a whole number from 1 on|at most 2147483647)$"):
+        measure(tiny_pair(), PROMPTS[:1], ["constant:tokens=2"], tmp_path / "runs", **{name: value})
+    assert not (tmp_path / "runs").exists()
+
+
+def test_counts_of_numpy_are_counts(tmp_path):
+    small = {"max_new_tokens": np.int64(4), "repeats": np.int32(1)}
+    measure(tiny_pair(), PROMPTS[:1], ["constant:tokens=2"], tmp_path, **small)
+    assert Runs.load(tmp_path).meta["repeats"] == 1

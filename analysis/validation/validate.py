@@ -25,6 +25,7 @@ from oracle.policies.library import what_runs
 from oracle.policies.names import by_name, recorded
 from oracle.records.runs import PLAIN, Runs
 from oracle.records.trace import Trace
+from oracle.records.typed import MOST_PRICE, Price, check
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,12 @@ class Budget:
     counts: float = 1.0  # share of identical iterations, asked for in float32 only
     median: float = 0.03
     worst: float = 0.08
+
+    def __post_init__(self) -> None:
+        for name, most in (("counts", 1), ("median", MOST_PRICE), ("worst", MOST_PRICE)):
+            value = check(Price, getattr(self, name), f"budget {name}")
+            if value > most or (value == 0 and name != "counts"):
+                raise ValueError(f"budget {name} is {value}; it must be {'at most 1' if value > most else 'above 0'}")
 
 
 @dataclass(frozen=True)

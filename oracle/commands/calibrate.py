@@ -94,9 +94,12 @@ def _measured(
     out: Path,
 ) -> Runs:
     from oracle.measure import measure
+    from oracle.records.runs import FOLDER
+    from oracle.records.writing import expect_may_write
 
     folder = _beside(out)
     check_folder(folder)
+    expect_may_write(FOLDER, folder, resume=output.resume, force=output.force)
     chosen = prompts.load()
     return measure(
         pair.load(),

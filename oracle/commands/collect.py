@@ -48,9 +48,12 @@ def collect(
     from oracle.collect import collect as record
     from oracle.models.checks import unequal_rows
     from oracle.records.trace import FOLDER
+    from oracle.records.writing import expect_may_write
 
     expect_one_of("--reference", reference, REFERENCES)
     check_folder(out or Path("traces"))
+    if out is not None:
+        expect_may_write(FOLDER, out, resume=output.resume, force=output.force)
     chosen = prompts.load()
     loaded = pair.load()
     out = out or Path("traces") / f"{loaded.name or 'pair'}-{chosen.name}".replace("/", "_")

@@ -40,11 +40,14 @@ def measure(
     from analysis.measured.speedups import summary
     from oracle.measure import measure as clock
     from oracle.policies import as_policy
+    from oracle.records.runs import FOLDER
+    from oracle.records.writing import expect_may_write
 
     policies = policy or DEFAULT_MEASURED
     for text in policies:
         as_policy(text)
     check_folder(out)
+    expect_may_write(FOLDER, out, resume=output.resume, force=output.force)
     chosen = prompts.load()
     runs = clock(
         pair.load(),

@@ -103,11 +103,11 @@ def load_model(source: str, where: dict[str, bool], dtype: str, device: str) -> 
 
 
 def check_device(device: str) -> None:
-    """Raise ValueError unless tensors can be put there."""
+    """Raise ValueError unless tensors can be put there and read again."""
     import torch
 
     try:
-        torch.empty(1, device=device)
+        torch.zeros(1, device=device).item()  # read back: the meta device takes tensors and holds nothing
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ValueError(f"device {device!r} cannot be used ({_first_line(error)}); cpu always can") from None
 

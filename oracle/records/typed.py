@@ -63,6 +63,16 @@ Flag = Annotated[bool, Field(strict=True), says("true or false")]
 Object = Annotated[dict[str, Any], Field(strict=True), says("an object of named values")]
 
 
+def whole(name: str, value: Any, least: int = 1) -> int:
+    """``value`` as Python's own whole number from ``least`` on, of NumPy's types too.  Raises ValueError."""
+    number = _unwrapped(value)
+    if type(number) is not int or number < least:
+        raise ValueError(f"{name} is {short(value)}; it must be a whole number from {least} on")
+    if number > MOST_COUNT:
+        raise ValueError(f"{name} is {short(value)}; it must be at most {MOST_COUNT}")
+    return number
+
+
 def check(kind: Any, value: Any, where: str) -> Any:
     """``value`` as the type ``kind``.  Raises ValueError: "``where``: field is value; it must be ..."."""
     try:

@@ -85,6 +85,13 @@ def writing(
         yield opened
 
 
+def expect_may_write(kind: Kind, out: str | Path, *, resume: bool, force: bool) -> None:
+    """Raise ValueError where `writing` would refuse the folder: to be asked before any model is loaded."""
+    path = own_path(out)
+    with disk_errors(kind, path):
+        _may_write(kind, path, resume, force)
+
+
 def own_path(out: str | Path) -> Path:
     """``out`` as a path.  Raises ValueError for an empty one, and for "." (which is what an empty one becomes)."""
     path = Path(out)

@@ -109,3 +109,17 @@ def test_an_output_replaces_its_like_and_nobody_elses_file(tmp_path, folders, wo
 def test_a_name_that_is_too_long_is_bad_usage(words):
     done = run(*words, "x" * 300 + ".png")
     assert done.exit_code == 2 and "cannot write to xxx" in done.output and "name another place" in done.output
+
+
+def test_a_folder_that_may_not_be_written_is_refused_before_the_models_are_loaded(tmp_path, folders, monkeypatch):
+    trace, runs = folders
+    monkeypatch.setattr("oracle.models.pairs.load_pair", lambda *_, **__: pytest.fail("the models were loaded"))
+    (tmp_path / "cost-runs").symlink_to(runs)
+    for words in (
+        ["collect", trace],
+        ["collect", runs, "--force"],
+        ["measure", runs],
+        ["calibrate", tmp_path / "cost"],
+    ):
+        done = run(*words)
+        assert done.exit_code == 2 and ("already; force replaces it" in done.output or "is touched" in done.output)

@@ -329,3 +329,10 @@ def test_the_digest_sees_ids_order_and_limits():
     pair = tiny_pair("llama")
     several = ([[5, 6], [7]], [[5], [6, 7]], [[7], [5, 6]])
     assert len({digest(encode(pair, prompts, limit)[0]) for prompts in several for limit in (3, 4)}) == 6
+
+
+def test_a_device_that_holds_nothing_is_refused():
+    from oracle.models.loading import check_device
+
+    with pytest.raises(ValueError, match="device 'meta' cannot be used"):
+        check_device("meta")

@@ -274,3 +274,11 @@ def test_the_whole_chain_on_a_clock_of_its_own(tmp_path):
         assert row.identical == 1, row.difference
         assert abs(row.error.value) < 0.01 and abs(row.total_error) < 0.01
     assert found.passed
+
+
+@pytest.mark.parametrize(
+    "options", [{"counts": np.nan}, {"counts": 1.1}, {"counts": True}, {"median": 0}, {"worst": -1}, {"worst": np.inf}]
+)
+def test_a_budget_that_means_nothing_is_refused(options):
+    with pytest.raises(ValueError, match=f"^budget {next(iter(options))}.* it must be "):
+        Budget(**options)
