@@ -76,15 +76,19 @@ def paired(runs: Runs, policy: str, *, decoding: bool, prompts: Sequence[int] | 
     """
     plain = {(call.repeat, call.prompt): call for call in runs.of(PLAIN)}
     calls = runs.of(policy)
-    shape = (1 + max(call.repeat for call in calls), 1 + max(call.prompt for call in calls))
+    numbers = sorted({call.prompt for call in calls})  # any numbers: a record may hold a single large one
+    column = {number: place for place, number in enumerate(numbers)}
+    repeats = {call.repeat for call in calls}
+    shape = (len(repeats), len(numbers))
     found = Paired(np.full(shape, np.nan), np.full(shape, np.nan))
-    for call in calls:
-        at = (call.repeat, call.prompt)
-        if at in plain:
-            found.plain[at], found.assisted[at] = _decoding(plain[at], call) if decoding else _total(plain[at], call)
+    whole = max(repeats) < len(repeats)  # none of them is missing
+    for call in calls if whole else ():
+        key, at = (call.repeat, call.prompt), (call.repeat, column[call.prompt])
+        if key in plain:
+            found.plain[at], found.assisted[at] = _decoding(plain[key], call) if decoding else _total(plain[key], call)
     usable = ~np.isnan(found.plain).any(axis=0)
     if prompts is not None:
-        usable &= np.isin(np.arange(shape[1]), prompts)
+        usable &= np.isin(numbers, prompts)
     if not usable.any():
         raise ValueError(f"policy {policy!r}: no prompt is finished in every repeat; `oracle measure --resume` goes on")
     return Paired(found.plain[:, usable], found.assisted[:, usable])

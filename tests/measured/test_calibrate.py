@@ -8,6 +8,7 @@ from builders.virtual import PROMPTS, Virtual
 
 from analysis.cost import CostModel
 from analysis.measured.calibrate import FIT, calibrate, least_squares
+from analysis.measured.speedups import measured
 from oracle.measure import measure
 from oracle.records.runs import Runs
 
@@ -156,3 +157,13 @@ def test_a_fitted_model_survives_its_file(tmp_path):
     cost.save(tmp_path / "cost.json")
     loaded = CostModel.load(tmp_path / "cost.json")
     assert loaded == cost and loaded.machine == cost.machine and loaded.measured_range == cost.measured_range
+
+
+def test_speedups_take_no_memory_for_numbers_that_no_prompt_has():
+    runs = fake_runs(some_trace(), FIT[:1])
+    far = tuple(dataclasses.replace(call, prompt=2**31 - 1) if call.prompt == 5 else call for call in runs.calls)
+    found, known = measured(dataclasses.replace(runs, calls=far), FIT[0]), measured(runs, FIT[0])
+    assert found == known
+    late = tuple(dataclasses.replace(call, repeat=2**31 - 1) if call.repeat == 2 else call for call in runs.calls)
+    with pytest.raises(ValueError, match="no prompt is finished in every repeat"):
+        measured(dataclasses.replace(runs, calls=late), FIT[0])
