@@ -9,6 +9,8 @@ from builders.traces import EOS
 from analysis import study
 from analysis.replay.drafts import NotRecorded
 from analysis.replay.simulate import simulate, simulate_totals
+from analysis.report.page import report
+from analysis.study import Source
 from oracle.records.trace import Record, Trace
 
 META = {"eos_token_ids": [EOS], "draft_kind": "round", "round_limit": 3}
@@ -137,3 +139,9 @@ def test_parts_of_a_trace_may_differ_in_what_can_be_replayed(monkeypatch):
     # Whether a fourth token would be accepted is not known in the second text: longer constants are out for both.
     assert found[0].constant in {"constant:tokens=1", "constant:tokens=2", "constant:tokens=3"}
     assert np.isfinite(found[0].gain.value)
+
+
+def test_a_report_shows_what_can_be_replayed(tmp_path):
+    t = Trace.from_records([text(TARGET, ROUNDS), text(TARGET, ROUNDS | {0: (0, [1], [0.9])}, index=1)], META)
+    written = report([Source(t)], tmp_path / "report.html", policies=["constant:tokens=5", "constant:tokens=3"])
+    assert "lower its tokens to 3" in written.read_text(encoding="utf-8")
