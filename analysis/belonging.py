@@ -105,13 +105,14 @@ def together(trace: Trace | None = None, runs: Sequence[Runs] = (), cost: CostMo
         return found
     common = common_prompts(trace, runs[0])
     contradictions, notes = list(found.contradictions), list(found.notes)
-    if common.differences and len(common.differences) == common.measured:
+    differences = list(common.differences)
+    if differences and len(differences) == common.measured:
         contradictions.append(
-            f"none of the {common.measured:,} measured prompts is one of the trace's: {common.differences[0]}"
+            f"none of the {common.measured:,} measured prompts is one of the trace's: {differences[0]}"
         )
-    elif common.differences:
-        more = f" (and {len(common.differences) - 1:,} more)" if len(common.differences) > 1 else ""
-        notes.append(f"left out of the comparison: {common.differences[0]}{more}")
+    elif differences:
+        more = f" (and {len(differences) - 1:,} more)" if len(differences) > 1 else ""
+        notes.append(f"left out of the comparison: {differences[0]}{more}")
     if common.some:
         notes.append(common.words)
     return Answer(tuple(contradictions), tuple(notes), common, found.unknown)

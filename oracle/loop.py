@@ -29,7 +29,7 @@ def draft_and_verify(
 
     ``state`` has one lane; None is the policy's start.
     """
-    state = ask(policy, "start", 1) if state is None else state
+    now: State = ask(policy, "start", 1) if state is None else state
     both = views(pair)
     stop = set(both[0].stop)
     rows: list[dict[str, Any]] = []
@@ -39,9 +39,9 @@ def draft_and_verify(
         text = [int(token) for token in prompt]
         end = len(text) + max_new_tokens
         while len(text) < end and not (rows and text[-1] in stop):
-            budget = int(np.max(budget_of(policy, state)))
+            budget = int(np.max(budget_of(policy, now)))
             begun = clock()
-            drafted, passes, signals = propose(draft, text, policy, state, min(budget, end - len(text) - 1), stop)
+            drafted, passes, signals = propose(draft, text, policy, now, min(budget, end - len(text) - 1), stop)
             proposed = clock()
             choices = read_on(target, text + drafted, keep=len(drafted) + 1).argmax(-1).tolist()
             passed = clock()
@@ -52,7 +52,7 @@ def draft_and_verify(
             text += emitted
             target.forget(len(text) - 1)
             draft.forget(len(text) - 1)
-            state = ask(policy, "update", state, np.array([len(drafted)]), np.array([accepted]), signals)
+            now = ask(policy, "update", now, np.array([len(drafted)]), np.array([accepted]), signals)
             verified = clock()
             seconds = {"draft": proposed - begun, "verify": verified - proposed, "forward": passed - proposed}
             rows[-1] |= {f"{name}_seconds": value for name, value in seconds.items()} | {"rest_seconds": begun - last}
@@ -66,7 +66,7 @@ def draft_and_verify(
         {name: [row[name] for row in rows] for name in rows[0]} | {"threshold": np.full(len(rows), np.nan)}
     )
     prefill = finish - start if len(rows) == 1 else rows[0]["prefill"]
-    return Observed(np.array(text[len(prompt) :], np.int32), finish - start, prefill, columns, 0), state
+    return Observed(np.array(text[len(prompt) :], np.int32), finish - start, prefill, columns, 0), now
 
 
 def propose(

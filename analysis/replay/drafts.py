@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import weakref
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from oracle.policies.contract import SIGNALS, Policy, Signals, Unavailable
-from oracle.records.trace import Trace, next_true
+from oracle.records.trace import Rounds, Trace, next_true, nothing_after
 
 UNBOUNDED = np.iinfo(np.int64).max // 4
 _BOOKS: dict[int, Book] = {}
@@ -51,7 +52,7 @@ class Book:
         """The book of a trace, made once for as long as the trace lives."""
         key = id(trace)
         if key not in _BOOKS:
-            _BOOKS[key] = _chain(trace) if getattr(trace, "rounds", None) is None else _round(trace)
+            _BOOKS[key] = _chain(trace) if trace.rounds is None else _round(trace, trace.rounds)
             weakref.finalize(trace, _BOOKS.pop, key, None)
         return _BOOKS[key]
 
@@ -88,7 +89,7 @@ class Book:
 
     @functools.cached_property
     def _ends_and_void(self) -> np.ndarray:
-        return np.append(self.ends, False)
+        return np.append(np.zeros(self.entries, bool) if self.ends is None else self.ends, False)
 
     def first(self, stops: np.ndarray) -> np.ndarray:
         """Tokens of each position's draft up to and with the first entry where ``stops`` (bool [V]) holds, int64 [N].
@@ -180,9 +181,10 @@ class Book:
 
 
 def _chain(trace: Trace) -> Book:
-    if trace.overruns is None:
-        trace = trace.without_overruns()
     over = trace.overruns
+    if over is None:
+        over = nothing_after(trace)
+        trace = dataclasses.replace(trace, overruns=over)
     row = trace.next_overrun
     missed = row >= 0
     text = trace.run + missed
@@ -200,8 +202,7 @@ def _chain(trace: Trace) -> Book:
     )
 
 
-def _round(trace: Trace) -> Book:
-    rounds = trace.rounds
+def _round(trace: Trace, rounds: Rounds) -> Book:
     offsets = np.zeros(trace.tokens + 1, np.int64) if rounds.offsets is None else rounds.offsets  # run lengths alone
     ends = None if rounds.tokens is None else np.isin(rounds.tokens, trace.eos_token_ids)
     return _book(

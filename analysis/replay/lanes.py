@@ -238,8 +238,8 @@ def _walk_counting(
     that comes up, and a transition that is known costs a look-up.  Raises `Unseen` where an update reads signals.
     """
     states, learns, sends = _States(policy, cost), overrides(policy, "update"), overrides(policy, "send")
-    stopped = memoryview(_stopped(book, scan, np.arange(book.size), scan.length)) if sends else None
-    limits, run = (memoryview(np.ascontiguousarray(values)) for values in (scan.length, book.accepted_run))
+    stopped = _stopped(book, scan, np.arange(book.size), scan.length).data if sends else None
+    limits, run = (np.ascontiguousarray(values).data for values in (scan.length, book.accepted_run))
     budgets, number = states.budgets, states.start
     following: dict[tuple[int, int, int], int] = {}
     sent_of_passes: dict[tuple[int, int, bool], int] = {}

@@ -97,8 +97,10 @@ def _one_text(run: np.ndarray, prices: _Prices, piece: slice) -> np.ndarray:
         if (end := at + far) <= size:
             price = value[end] + total[end - 1] + slope * end
             while prices_at and prices_at[-1] >= price:
-                prices_at.pop(), ends.pop()
-            prices_at.append(price), ends.append(-end)
+                prices_at.pop()
+                ends.pop()
+            prices_at.append(price)
+            ends.append(-end)
         most = at + 1 + runs[at]
         least, best = plain[at] + value[at + 1], 0
         if runs[at]:

@@ -351,12 +351,6 @@ class Trace:
         """
         return select_prompts(self, which(self.ids, keep))
 
-    def without_overruns(self) -> Trace:
-        """The trace with nothing recorded after a disagreement, instead of no overruns at all."""
-        position, none = np.flatnonzero(~self.agrees), np.zeros(0, np.float32)
-        over = Overruns(position, np.zeros(len(position) + 1, np.int64), none.astype(np.int32), none, none, none)
-        return dataclasses.replace(self, overruns=over)
-
     def columns(self) -> dict[str, Flat]:
         """The columns as they are written, a row a prompt; what the trace lacks is left out.  Arrays are not copied."""
         found: dict[str, Flat] = {}
@@ -409,6 +403,13 @@ def _columns_of(meta: Mapping) -> list[Column]:
 
 def _name(described: object) -> str:
     return str(described.get("model") or "?").rstrip("/") if isinstance(described, dict) else str(described or "?")
+
+
+def nothing_after(trace: Trace) -> Overruns:
+    """Overruns of a trace that has none: the draft's disagreements, and nothing recorded after any of them."""
+    position, none = np.flatnonzero(~trace.agrees), np.zeros(0, np.float32)
+    ends = np.zeros(len(position) + 1, np.int64)
+    return Overruns(position, ends, none.astype(np.int32), none, none, none)
 
 
 def oracle_positions(trace: Trace) -> np.ndarray:
