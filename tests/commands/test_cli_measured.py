@@ -1,5 +1,6 @@
 """`oracle measure`, `calibrate` and `validate` as a user types them: on stored runs, and once for real."""
 
+import itertools
 import json
 import re
 import shlex
@@ -12,6 +13,7 @@ from analysis.cost import CostModel
 from analysis.measured.calibrate import FIT
 from oracle.records import runs as files
 from oracle.records.trace import iter_records, write_meta, write_part
+from oracle.timing import Clock
 
 LONG = "heuristic_transient:tokens=5,threshold=0.4"
 POLICIES = ["constant:tokens=5", LONG]
@@ -96,7 +98,10 @@ def test_bad_usage_is_said_before_anything_runs(words, message, tmp_path, monkey
     assert not list(tmp_path.rglob("*.parquet"))
 
 
-def test_a_real_measurement_calibration_and_validation_of_the_embedded_pair(tmp_path):
+def test_a_real_measurement_calibration_and_validation_of_the_embedded_pair(tmp_path, monkeypatch):
+    # Every reading is a millisecond after the last one: prices must not hang on what else the machine does.
+    ticks = itertools.count()
+    monkeypatch.setattr("oracle.timing.clock_for", lambda pair: Clock(lambda: next(ticks) / 1000))
     short = ["--limit", "2", "--max-new-tokens", "12", "--repeats", "1", "--dataset", "demo-code", "--threads", "1"]
     done = run("measure", tmp_path / "runs", *short, "-p", "dynamic", "-p", LONG, env={"COLUMNS": "80"})
     assert done.exit_code == 0 and fits(done.stdout), done.output
