@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import EllipsisType
 
 import numpy as np
 
@@ -35,14 +36,22 @@ __all__ = [
 ]
 
 
-def simulate(trace: Trace, policy: str | Policy | Callable, cost: CostModel | None = None) -> SimulationResult:
+def simulate(
+    trace: Trace,
+    policy: str | Policy | Callable,
+    cost: CostModel | None = None,
+    *,
+    told: CostModel | None | EllipsisType = ...,
+) -> SimulationResult:
     """Replay ``policy`` over every text of ``trace`` and price it with ``cost`` (default: a draft step of 0.1).
 
     ``policy`` is its text (``dynamic:threshold=0.4``, ``oracle:detect``, ``my.py:MyRule:tokens=3``), an object, or a
     function ``stop(signals)``.  Raises ValueError for a policy that is not known or reads what the trace does not
     hold, and for prices of another pair; `NotRecorded` where it would need more overrun than the trace recorded.
+    A policy that asks for prices is handed ``told``, by default the same ones.
     """
-    found = simulate_all(trace, [policy], cost)[0]
+    work = _Work(trace, [policy], cost, told)
+    found = next(work.everything())[1]
     if isinstance(found, NotRecorded):
         raise found
     return found
@@ -63,11 +72,7 @@ def simulate_each(
 
     Policies that judge tokens alike share a scan of the trace.
     """
-    work = _Work(trace, policies, cost)
-    yield from work.oracles()
-    for numbers, scan in work.scans():
-        for number in numbers:
-            yield number, work.result(number, scan)
+    yield from _Work(trace, policies, cost).everything()
 
 
 def simulate_totals(
@@ -126,13 +131,26 @@ def _walk_oracle(trace: Trace, name: str, cost: CostModel) -> Rows:
 class _Work:
     """Policies to be replayed on a trace and priced, by their place in what was given."""
 
-    def __init__(self, trace: Trace, policies: Sequence[str | Policy | Callable], cost: CostModel | None) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        policies: Sequence[str | Policy | Callable],
+        cost: CostModel | None,
+        told: CostModel | None | EllipsisType = ...,
+    ) -> None:
         self._trace, self._book = trace, Book.of(trace)
         self._pricing = _Pricing(trace, CostModel(draft=DEFAULT_DRAFT) if cost is None else cost)
+        self._told = self._pricing.cost if isinstance(told, EllipsisType) else told
         self._names = [name_of(policy) for policy in policies]
         oracle = [isinstance(each, str) and is_oracle(each) for each in policies]
         self._oracles = [number for number, is_one in enumerate(oracle) if is_one]
         self._rules = {number: as_policy(policy) for number, policy in enumerate(policies) if not oracle[number]}
+
+    def everything(self) -> Iterator[tuple[int, SimulationResult | NotRecorded]]:
+        yield from self.oracles()
+        for numbers, scan in self.scans():
+            for number in numbers:
+                yield number, self.result(number, scan)
 
     def oracles(self) -> Iterator[tuple[int, SimulationResult]]:
         for number in self._oracles:
@@ -144,7 +162,7 @@ class _Work:
 
     def result(self, number: int, scan: Natural | None) -> SimulationResult | NotRecorded:
         rule = self._rules[number]
-        rows = walked(self._book, rule, self._pricing.cost, scan)
+        rows = walked(self._book, rule, self._told, scan)
         failed = isinstance(rows, NotRecorded)
         return rows if failed else self._pricing.result(self._names[number], rows, type(rule))
 

@@ -181,7 +181,8 @@ def _row(
     policy, rule = named
     calls, plain = complete(runs, policy)
     matched = match(trace, [group[0] for group in calls])
-    result = simulate(matched, rule, cost)
+    # What the policy was handed in the runs, not what they are priced with, decides what it drafts.
+    result = simulate(matched, rule, cost, told=cost if "prices" in runs.meta else None)
     flat = [(prompt, call) for prompt, group in enumerate(calls) for call in group]
     replayed = [
         np.stack(

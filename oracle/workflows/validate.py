@@ -96,7 +96,7 @@ def validate(
             tell(f"{name}: collecting the trace, then measuring {repeats} repeats ...")
         trace, folder = Path(out) / f"trace-{name}", Path(out) / f"runs-{name}"
         collect(pair, one, trace, reference=reference, max_overrun=max_overrun, **settings)
-        runs.append(measure(pair, one, [*FIT, *chosen], folder, repeats=repeats, **settings))
+        runs.append(measure(pair, one, [*FIT, *chosen], folder, repeats=repeats, cost=prices, **settings))
         traces.append(Trace.load(trace))
         folders.append(folder)
     found = compare(traces, runs, prices, policies=chosen, budget=budget)

@@ -1,17 +1,49 @@
 """From two models to a verdict in one call."""
 
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
 import pytest
 from builders.pairs import tiny_pair
 from builders.runs import fake_runs, some_trace
 
 import oracle
 from analysis.measured.calibrate import FIT
+from oracle.policies import Policy
 from oracle.prompts.forms import Prompt
 from oracle.prompts.sets import PromptSet
+from oracle.timing import Clock
 from oracle.workflows.validate import compare, validate
 
 PROMPTS = [[5, 6, 7, 8], [9, 10, 11], [12, 13, 14, 15, 16]]
 POLICIES = ["constant:tokens=2", "dynamic"]
+
+
+@pytest.fixture(autouse=True)
+def ticking(monkeypatch):
+    """Every reading of the clock is a millisecond after the last one: no price hangs on what else the machine does."""
+    ticks = itertools.count()
+    monkeypatch.setattr("oracle.timing.clock_for", lambda pair: Clock(lambda: next(ticks) / 1000))
+
+
+@dataclass(frozen=True)
+class Priced(Policy):
+    """Drafts 4 tokens where it is told prices, else 1."""
+
+    def start(self, lanes, cost=None):
+        return (np.full(lanes, 1 if cost is None else 4),)
+
+    def budget(self, state):
+        return state[0]
+
+
+@pytest.mark.parametrize(("cost", "tokens"), [(None, 1), (oracle.CostModel(draft=0.25), 4)])
+def test_a_policy_is_replayed_with_the_prices_that_it_ran_with(tmp_path, cost, tokens):
+    settings = {"repeats": 1, "max_new_tokens": 12, "budget": oracle.Budget(median=99, worst=99)}
+    found = validate(tiny_pair(), PROMPTS, [Priced()], tmp_path / "out", cost=cost, **settings)
+    assert [row.identical for row in found.validation.rows] == [1]
+    assert {budget for call in found.runs[0].of("Priced") for budget in call.budget} == {tokens}
 
 
 def test_a_pair_and_prompts_become_a_verdict_on_disk_and_in_memory(tmp_path):
