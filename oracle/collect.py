@@ -51,7 +51,7 @@ _BINDING = (
 
 
 @dataclass(frozen=True)
-class Summary:
+class Collected:
     """What a trace holds, in a few numbers."""
 
     prompts: int
@@ -80,7 +80,7 @@ def collect(
     resume: bool = False,
     force: bool = False,
     progress: bool = False,
-) -> Summary:
+) -> Collected:
     """Record the oracle of a pair on prompts as a trace in the directory ``out``, one part a batch of prompts.
 
     ``prompts`` are strings, sequences of token ids or what ``load_prompts`` gives; ``chat`` puts texts into the
@@ -117,11 +117,11 @@ def collect(
     return replace(summary, seconds=seconds, tokens_per_second=tokens / seconds)
 
 
-def summarize(trace: Trace) -> Summary:
+def summarize(trace: Trace) -> Collected:
     """The numbers of a trace; standard deviations are divided by n."""
     found = trace.outcomes
     accepted = found.accepted[found.starts]
-    return Summary(
+    return Collected(
         prompts=trace.prompts,
         tokens=trace.tokens,
         agreement=float((found.run > 0).mean()),

@@ -55,7 +55,7 @@ import oracle
 assert callable(oracle.collect) and callable(oracle.measure), oracle.collect
 from oracle import collect
 assert collect is oracle.collect
-from oracle.collect import Summary  # the file is still there to import from
+from oracle.collect import Collected  # the file is still there to import from
 """
     done = fresh(code)
     assert done.returncode == 0, done.stderr

@@ -16,7 +16,7 @@ from oracle.commands.programs import plain, show_json
 from oracle.commands.tables import show_table
 
 if TYPE_CHECKING:
-    from oracle.collect import Summary
+    from oracle.collect import Collected
 
 
 def register(app: typer.Typer) -> None:
@@ -80,7 +80,7 @@ def collect(
         note(f"Note: recorded, but it cannot be measured: {problem}.")
 
 
-def show_summary(summary: Summary, out: Path) -> None:
+def show_summary(summary: Collected, out: Path) -> None:
     """A trace's numbers."""
     rows = [
         ("prompts", summary.prompts),

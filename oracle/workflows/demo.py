@@ -11,7 +11,7 @@ from analysis.plots.canvas import save
 from analysis.plots.panels import panel
 from analysis.replay.result import SimulationResult
 from analysis.replay.simulate import USUAL, simulate
-from oracle.collect import Summary, collect
+from oracle.collect import Collected, collect
 from oracle.models.pair import Pair
 from oracle.prompts.sets import PromptSet
 from oracle.records.trace import Trace
@@ -25,7 +25,7 @@ class Recorded:
 
     folder: Path
     trace: Trace
-    summary: Summary
+    summary: Collected
     results: tuple[SimulationResult, ...]
 
 
