@@ -105,10 +105,18 @@ def dumped(value: Any, random: Random) -> bytes:
 
 
 def mutated_table(table: pa.Table, random: Random) -> pa.Table:
-    """A table after one or two changes of its columns, rows or values."""
+    """A table after one or two changes of its columns, rows or values; one that Parquet cannot hold stays as it was."""
+    changed = table
     for _ in range(random.choice((1, 1, 2))):
-        table = _changed_table(table, random)
-    return table
+        changed = _changed_table(changed, random)
+    return changed if all(map(_storable, changed.schema.types)) else table
+
+
+def _storable(kind: pa.DataType) -> bool:
+    """Whether Parquet can hold a column of this type: it has nothing for a record without fields."""
+    if pa.types.is_struct(kind):
+        return kind.num_fields > 0 and all(_storable(kind.field(at).type) for at in range(kind.num_fields))
+    return not pa.types.is_list(kind) or _storable(kind.value_type)
 
 
 def mutated_text(text: str, random: Random, pieces: Sequence[str]) -> str:
