@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from oracle.commands.bounds import Once
-from oracle.commands.destinations import check_file, check_folder
+from oracle.commands.destinations import check_file
 from oracle.commands.groups import takes
 from oracle.commands.inputs import load_runs, say_notes
+from oracle.commands.measure import clocked
 from oracle.commands.notes import note, note_next
 from oracle.commands.options import Json, OutputOptions, PairOptions, PromptOptions, RunOptions
 from oracle.commands.programs import show_json
@@ -19,7 +19,6 @@ from oracle.commands.tables import show_table
 
 if TYPE_CHECKING:
     from analysis.measured.calibrate import Calibration
-    from oracle.records.runs import Runs
 
 
 def register(app: typer.Typer) -> None:
@@ -55,7 +54,7 @@ def calibrate(
     check_policies(list(fit or FIT))
     _expect_free(out, output.resume, output.force)
     measured = [load_runs(path) for path in runs or ()]
-    calibration = fit_cost(measured or _measured(pair, prompts, run, output, list(fit or FIT), out), fit)
+    calibration = fit_cost(measured or clocked(pair, prompts, run, output, list(fit or FIT), _beside(out)), fit)
     calibration.cost.save(out)
     say_notes(calibration.notes)
     if as_json:
@@ -83,36 +82,6 @@ def _expect_free(out: Path, resume: bool, force: bool) -> None:
 def _beside(out: Path) -> Path:
     """Folder of the runs that the cost model ``out`` is fitted on."""
     return out.with_name(f"{out.stem}-runs")
-
-
-def _measured(
-    pair: PairOptions,
-    prompts: PromptOptions,
-    run: RunOptions,
-    output: OutputOptions,
-    policies: Sequence[str],
-    out: Path,
-) -> Runs:
-    from oracle.measure import measure
-    from oracle.records.runs import FOLDER
-    from oracle.records.writing import expect_may_write
-
-    folder = _beside(out)
-    check_folder(folder)
-    expect_may_write(FOLDER, folder, resume=output.resume, force=output.force)
-    chosen = prompts.load()
-    return measure(
-        pair.load(),
-        chosen,
-        policies,
-        folder,
-        max_new_tokens=run.max_new_tokens,
-        repeats=run.repeats,
-        chat=prompts.chat,
-        resume=output.resume,
-        force=output.force,
-        progress=output.progress,
-    )
 
 
 def show_calibration(calibration: Calibration, out: Path) -> None:

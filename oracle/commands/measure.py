@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +27,36 @@ def register(app: typer.Typer) -> None:
     app.command()(measure)
 
 
+def clocked(
+    pair: PairOptions,
+    prompts: PromptOptions,
+    run: RunOptions,
+    output: OutputOptions,
+    policies: Sequence[str],
+    folder: Path,
+) -> Runs:
+    """Runs of ``policies`` in ``folder``; a folder that may not be written is refused before anything is loaded."""
+    from oracle.measure import measure
+    from oracle.records.runs import FOLDER
+    from oracle.records.writing import expect_may_write
+
+    check_folder(folder)
+    expect_may_write(FOLDER, folder, resume=output.resume, force=output.force)
+    chosen = prompts.load()
+    return measure(
+        pair.load(),
+        chosen,
+        policies,
+        folder,
+        max_new_tokens=run.max_new_tokens,
+        repeats=run.repeats,
+        chat=prompts.chat,
+        resume=output.resume,
+        force=output.force,
+        progress=output.progress,
+    )
+
+
 @takes(limit=10)
 def measure(
     pair: PairOptions,
@@ -38,29 +69,12 @@ def measure(
 ) -> None:
     """Run transformers' own assisted generation and plain decoding side by side, and clock every iteration."""
     from analysis.measured.speedups import summary
-    from oracle.measure import measure as clock
     from oracle.policies import as_policy
-    from oracle.records.runs import FOLDER
-    from oracle.records.writing import expect_may_write
 
     policies = policy or DEFAULT_MEASURED
     for text in policies:
         as_policy(text)
-    check_folder(out)
-    expect_may_write(FOLDER, out, resume=output.resume, force=output.force)
-    chosen = prompts.load()
-    runs = clock(
-        pair.load(),
-        chosen,
-        policies,
-        out,
-        max_new_tokens=run.max_new_tokens,
-        repeats=run.repeats,
-        chat=prompts.chat,
-        resume=output.resume,
-        force=output.force,
-        progress=output.progress,
-    )
+    runs = clocked(pair, prompts, run, output, policies, out)
     note_left_out(runs.meta)
     found = summary(runs)
     if as_json:
