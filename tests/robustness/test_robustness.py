@@ -62,6 +62,7 @@ def greedy(world, random, place):
     return subjects.Mutant("greedy", lambda: bytearray(3 * 2**30))
 
 subjects.SUBJECTS = {{each.__name__: each for each in (foreign, endless, wrong, greedy)}}
+mutations.MIX = list(subjects.SUBJECTS)
 sys.argv = ["mutations.py", "--inputs", "4"]
 sys.exit(mutations.main())
 """
