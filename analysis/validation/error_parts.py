@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from analysis.cost import CostModel
-from analysis.intervals import Estimate, estimates
+from analysis.intervals import Estimate, smooth
 from analysis.measured.speedups import Paired, plain_steps
 from oracle.records.runs import Call
 
@@ -47,7 +47,7 @@ def split(
         for base, group in zip(plain, calls, strict=True)
     ]
     sums = np.column_stack([*simulated, model, clock, priced, clocked, *measured.medians])
-    error, *parts = estimates(sums, _terms)
+    error, *parts = smooth(sums, _terms)
     return error, dict(zip(PARTS, parts, strict=True))
 
 
