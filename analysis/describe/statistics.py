@@ -255,13 +255,12 @@ def averages(data: Trace | Sample) -> Averages:
     """Mean accepted tokens over the oracle's iterations, and over runs started at every position."""
     sample = Sample.of(data)
     iterations, accepted, _ = sums(sample).T
-    over_positions, lengths = sample.over_positions.astype(float), sample.lengths.astype(float)
-    return Averages(_mean_accepted(accepted, iterations), _mean_accepted(over_positions, lengths))
-
-
-def _mean_accepted(accepted: np.ndarray, runs: np.ndarray) -> Estimate:
-    """Mean accepted tokens of runs, by prompt, float [P] each: one less than tokens emitted, which are never 0."""
-    return ratio(accepted + runs, runs).map(lambda end: float(np.maximum(end - 1, 0)))
+    # One less than tokens emitted, which are never 0.
+    over_iterations = ratio(accepted + iterations, iterations).map(lambda end: float(np.maximum(end - 1, 0)))
+    # A few long runs, squared, bring most of it: an interval that allows for that.
+    positions = np.stack([sample.over_positions, sample.lengths], axis=1).astype(float)
+    (over_positions,) = smooth(positions, lambda totals: totals[..., :1] / totals[..., 1:], log=True)
+    return Averages(over_iterations, over_positions)
 
 
 def variance(data: Trace | Sample) -> Split:
