@@ -24,6 +24,7 @@ from oracle.policies.counting import Plain
 from oracle.policies.library import what_runs
 from oracle.policies.names import by_name, recorded
 from oracle.records.runs import PLAIN, Runs
+from oracle.records.spread import standard_deviation
 from oracle.records.trace import Trace
 from oracle.records.typed import MOST_PRICE, Price, check
 
@@ -219,7 +220,7 @@ def _row(
         divergences=tuple(divergences((call for _, call in flat), dtype)),
         simulated=ratio(seconds[0], seconds[1]),
         measured=measured,
-        spread=_spread(by_repeat(clocked)) / measured.value,
+        spread=standard_deviation(by_repeat(clocked)) / measured.value,
         simulated_total=ratio(whole[0], whole[1]),
         measured_total=speedup(paired(runs, policy, decoding=False, prompts=timed)),
         error=error,
@@ -227,10 +228,6 @@ def _row(
         comparable=calls[0][0].generator == cost.machine.get("generator", "library"),
         outside=cost.outside_range(result.drafted, matched.context[matched.offsets[result.prompt] + result.position]),
     )
-
-
-def _spread(speedups: np.ndarray) -> float:
-    return float(np.std(speedups, ddof=1)) if len(speedups) > 1 else float("nan")
 
 
 def _simulated(trace: Trace, result: SimulationResult, cost: CostModel) -> tuple[np.ndarray, np.ndarray]:
