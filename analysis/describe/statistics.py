@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from analysis.describe.repeats import repeating
-from analysis.intervals import RESAMPLES, Estimate, estimate, estimates, sum_by
+from analysis.intervals import RESAMPLES, Estimate, estimate, estimates, share, sum_by
 from oracle.records.selection import parts
 from oracle.records.trace import Trace, oracle_positions
 
@@ -166,7 +166,7 @@ def statistics(data: Trace | Sample, resamples: int = RESAMPLES, seed: int = 0) 
     """The statistics of all prompts of ``data``."""
     sample = Sample.of(data)
     accepted = summarise(sample, "accepted", resamples, seed)
-    rate = acceptance_rate(sample, resamples, seed)
+    rate = acceptance_rate(sample)
     expected = iid_dispersion(sample.lengths, rate.value)
     return Statistics(
         accepted=accepted,
@@ -262,7 +262,7 @@ def censoring(data: Trace | Sample, resamples: int = RESAMPLES, seed: int = 0) -
     )
 
 
-def acceptance_rate(data: Trace | Sample, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
+def acceptance_rate(data: Trace | Sample) -> Estimate:
     """Accepted tokens over accepted tokens plus rejections, runs that the end of the text cut short not rejected.
 
     The maximum-likelihood estimate under i.i.d. acceptance.  Accepted over *drafted* would be biased: it falls with the
@@ -270,8 +270,8 @@ def acceptance_rate(data: Trace | Sample, resamples: int = RESAMPLES, seed: int 
     """
     sample = Sample.of(data)
     columns = np.stack([sample.accepted, ~sample.censored], axis=1).astype(float)  # accepted tokens, rejections
-    sums = sum_by(sample.prompt, columns, sample.prompts)
-    return estimate(sums, lambda s: s[..., 0] / (s[..., 0] + s[..., 1]), resamples, seed)
+    accepted, rejections = sum_by(sample.prompt, columns, sample.prompts).T
+    return share(accepted, rejections)
 
 
 def averages(data: Trace | Sample, resamples: int = RESAMPLES, seed: int = 0) -> Averages:

@@ -54,7 +54,8 @@ def fit(trace: Trace | str | Path, draws: int = 200) -> Fitted:
     """Fit distributions to the accepted lengths of a trace, and test each with ``draws`` samples of its own."""
     loaded = as_trace(trace)
     found = loaded.outcomes
-    counts = Counts.from_samples(found.accepted[found.starts], found.censored[found.starts])
+    at = found.starts
+    counts = Counts.from_samples(found.accepted[at], found.censored[at], found.prompt_of[at])
     fits = tuple(distributions.fit_all(counts))
     tests = tuple(distributions.goodness_of_fit(counts, each, draws) for each in fits)
     cut = int(counts.censored.sum())
