@@ -37,7 +37,7 @@ class Fit:
     where a smaller family does as well), ``degenerate: ...`` (the data do not determine this family; shown at its
     geometric case) or ``no data`` (no parameters; mean, sd and criteria are nan). An infinite mean or sd is real (the
     fitted tail is that heavy, or no rejection was seen) and ``note`` says so. An interval end of inf means that the
-    data set no limit. ``over`` says what the intervals rest on: so many prompts, or iterations taken as independent.
+    data set no limit. ``over`` says what the intervals rest on.
     ``delta_aic`` is set by :func:`fit_all`, 0 otherwise.
     """
 
@@ -176,7 +176,7 @@ def _fit(counts: Counts, model: Family, found: tuple[float, list[Estimate], str]
 def _over(counts: Counts) -> str:
     if counts.prompts is None:
         return INDEPENDENT
-    return f"{counts.prompts:,} prompts" if counts.prompts > 1 else "no interval: one prompt says nothing about others"
+    return f"over {counts.prompts:,} prompts" if counts.prompts > 1 else "none, one prompt says nothing about others"
 
 
 def _undetermined_fit(counts: Counts, model: Family, reason: str, acceptance: Estimate) -> Fit:
