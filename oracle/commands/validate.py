@@ -185,14 +185,12 @@ def show_validation(validation: Validation) -> None:
         say(f"Between repeats a measured speedup varies by {np.median(spreads):.1%} (standard deviation, median).")
     floors = [row.floor for row in validation.rows if row.comparable and np.isfinite(row.floor)]
     if floors:
-        say(
-            f"Noise floor: with these prompts and repeats a perfect simulator would show errors of up to "
-            f"{np.median(floors):.1%} (median of the policies), {max(floors):.1%} (worst), 19 times in 20."
-        )
+        say(f"Noise floor: a perfect simulator's error would be below {np.median(floors):.1%} 19 times in 20")
+        say(f"(median of the policies; worst {max(floors):.1%}); more repeats and prompts lower it.")
     if validation.failures:
         say("Not within the budget:")
     elif validation.open:
-        say("Undecided: nothing breaks the budget, but more prompts or repeats are needed to say that it is kept:")
+        say("Undecided: nothing breaks the budget, but the runs cannot show that it is kept:")
     else:
         say("Within the budget.")
     for line in (*validation.failures, *validation.open):
