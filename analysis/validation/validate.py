@@ -12,7 +12,7 @@ from analysis.cost import CostModel
 from analysis.intervals import Estimate, ratio
 from analysis.measured.disturbances import disturbed
 from analysis.measured.divergences import Divergence, divergences
-from analysis.measured.speedups import by_repeat, paired
+from analysis.measured.speedups import by_repeat, paired, speedup
 from analysis.price_errors import PriceErrors, Tally, apart
 from analysis.replay.drafts import NotRecorded
 from analysis.replay.result import SimulationResult
@@ -26,6 +26,7 @@ from oracle.policies.counting import Plain
 from oracle.policies.library import what_runs
 from oracle.policies.names import by_name, recorded
 from oracle.records.runs import PLAIN, Call, Runs
+from oracle.records.spread import standard_deviation
 from oracle.records.trace import Trace
 from oracle.records.typed import MOST_PRICE, Price, check
 
@@ -260,7 +261,6 @@ def _row(
     ]
     judged = [_judged(matched, each, fold, calls, plain, timed) for each, fold in zip(results, folds, strict=True)]
     found = split(judged, len(timed), out)
-    in_all = paired(runs, policy, decoding=False, prompts=timed)
     return Row(
         policy=policy,
         dataset=dataset,
@@ -274,9 +274,9 @@ def _row(
         divergences=tuple(divergences((call for _, call in flat), dtype)),
         simulated=found.simulated,
         measured=found.measured,
-        spread=_spread(by_repeat(paired(runs, policy, decoding=True, prompts=timed))) / found.measured.value,
+        spread=standard_deviation(by_repeat(paired(runs, policy, decoding=True, prompts=timed))) / found.measured.value,
         simulated_total=ratio(*_whole(results, folds, calls, timed)),
-        measured_total=ratio(np.median(in_all.plain, axis=0), np.median(in_all.assisted, axis=0)),
+        measured_total=speedup(paired(runs, policy, decoding=False, prompts=timed)),
         error=found.error,
         floor=found.floor,
         fitted=_fitted(folds),
@@ -284,10 +284,6 @@ def _row(
         comparable=calls[0][0].generator == cost.machine.get("generator", "library"),
         outside=cost.outside_range(result.drafted, matched.context[matched.offsets[result.prompt] + result.position]),
     )
-
-
-def _spread(speedups: np.ndarray) -> float:
-    return float(np.std(speedups, ddof=1)) if len(speedups) > 1 else float("nan")
 
 
 def _fitted(folds: Sequence[Fold]) -> str:
