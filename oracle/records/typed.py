@@ -46,6 +46,12 @@ Price = Annotated[
     BeforeValidator(_unwrapped),
     says(f"a finite number that is not negative, at most {MOST_PRICE:g}"),
 ]
+Number = Annotated[
+    float,
+    Field(strict=True, ge=-(MOST_PRICE**2), le=MOST_PRICE**2, allow_inf_nan=False),
+    BeforeValidator(_unwrapped),
+    says("a finite number"),
+]
 Count = Annotated[
     int,
     Field(strict=True, ge=0, le=MOST_COUNT),
