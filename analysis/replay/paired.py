@@ -6,7 +6,6 @@ of two policies is known far better than the speedup of either.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +16,6 @@ from analysis.replay.result import Totals
 
 FOLDS = 10  # parts of the prompts, each judged with the policy that is best on all others
 FEWEST = 5  # prompts that a held-out best needs: of fewer, one prompt less changes what is chosen
-MOST = 10_000_000  # prompts that are ever said to be needed
 _NOTHING = 1e-9  # logarithms of totals that differ by less are equal: what remains is rounding
 
 
@@ -31,8 +29,11 @@ class HeldOut:
 
 
 def paired(baseline: Totals, other: Totals) -> Estimate:
-    """Seconds of ``baseline`` over those of ``other`` on the same prompts: above 1 where ``other`` is faster."""
-    return ratio(baseline.prompt_seconds, other.prompt_seconds)
+    """Seconds of ``baseline`` over those of ``other`` on the same prompts: above 1 where ``other`` is faster.
+
+    Both at the same prices, whose errors (where they are known) widen the interval as far as they do not cancel.
+    """
+    return ratio(baseline.prompt_seconds, other.prompt_seconds, log_variance=other.price_variance(baseline))
 
 
 def simultaneous(baseline: Totals, others: Sequence[Totals]) -> list[Estimate]:
@@ -42,8 +43,8 @@ def simultaneous(baseline: Totals, others: Sequence[Totals]) -> list[Estimate]:
     prompts there is none that could be trusted.
     """
     logs, residuals = _logs([baseline, *others])
-    gain, error = logs[0] - logs[1:], _errors(residuals)[0, 1:]
-    reach = error * _reach(residuals.shape[1] - 1, (1 - LEVEL) / 2 / max(1, len(others)))
+    gain = logs[0] - logs[1:]
+    reach = _beyond([baseline, *others], residuals, (1 - LEVEL) / 2 / max(1, len(others)))[0, 1:]
     ends = np.exp([gain, gain - reach, gain + reach]).T
     return [Estimate(*map(float, row)) for row in ends]
 
@@ -58,8 +59,8 @@ def may_be_best(tried: Sequence[Totals]) -> tuple[Totals, ...]:
     logs, residuals = _logs(tried)
     if residuals.shape[1] < 2:
         return tuple(tried)
-    behind, error = logs[:, None] - logs[None, :], _errors(residuals)
-    beyond = error * _reach(residuals.shape[1] - 1, (1 - LEVEL) / max(1, len(tried) - 1))
+    behind = logs[:, None] - logs[None, :]
+    beyond = _beyond(tried, residuals, (1 - LEVEL) / max(1, len(tried) - 1))
     beaten = (behind > np.maximum(beyond, _NOTHING)).any(axis=1)
     return tuple(each for each, out in zip(tried, beaten, strict=True) if not out)
 
@@ -84,42 +85,11 @@ def held_out(tried: Sequence[Totals], folds: int = FOLDS, seed: int = 0) -> Held
     return HeldOut(ratio(tried[0].plain_seconds, judged), chosen, judged)
 
 
-def within(found: Estimate) -> float:
-    """How far the interval reaches from the number, as a share of it: .08 for "to within 8 %"; NaN without interval."""
-    return max(found.high / found.value - 1, found.value / found.low - 1)
+def _reach(freedom: int, tail: float) -> tuple[float, float]:
+    """How many standard errors an interval reaches to a side where it leaves out ``tail``: by t, by the normal."""
+    from scipy.special import ndtri, stdtrit
 
-
-def prompts_for(above: np.ndarray, below: np.ndarray, share: float) -> int | None:
-    """How many prompts like these (seconds, float [P] each) give a ratio of totals to ``within`` that ``share``.
-
-    From the spread of the linearised log ratio over the prompts that there are.  None for a single prompt, whose spread
-    is not known, and where more than `MOST` would be needed.
-    """
-    prompts = len(above)
-    if prompts < 2:
-        return None
-    spread = float(np.std(prompts * (above / above.sum() - below / below.sum()), ddof=1))
-
-    def enough(count: int) -> bool:
-        return _reach(count - 1) * spread <= math.log1p(share) * math.sqrt(count)
-
-    most = 2
-    while not enough(most):
-        most *= 2
-        if most > MOST:
-            return None
-    least = most // 2
-    while most - least > 1:
-        middle = (least + most) // 2
-        least, most = (least, middle) if enough(middle) else (middle, most)
-    return most
-
-
-def _reach(freedom: int, tail: float = (1 - LEVEL) / 2) -> float:
-    """How many standard errors an interval reaches to the side where it leaves out ``tail``; NaN without freedom."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, 1 - tail)) if freedom else math.nan
+    return float(stdtrit(freedom, 1 - tail)), float(ndtri(1 - tail))
 
 
 def _logs(tried: Sequence[Totals]) -> tuple[np.ndarray, np.ndarray]:
@@ -129,10 +99,22 @@ def _logs(tried: Sequence[Totals]) -> tuple[np.ndarray, np.ndarray]:
     return np.log(total), seconds * seconds.shape[1] / total[:, None] - 1
 
 
-def _errors(residuals: np.ndarray) -> np.ndarray:
-    """Standard error of the log ratio of every two, float [K, K]; NaN for one prompt."""
+def _beyond(tried: Sequence[Totals], residuals: np.ndarray, tail: float) -> np.ndarray:
+    """How far the log ratio of every two may lie beside 0 by chance, float [K, K]; NaN for one prompt.
+
+    The half widths from the prompts (t) and from the prices (normal) are added as in ``analysis.intervals``.
+    """
     prompts = residuals.shape[1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        product = residuals @ residuals.T / np.float64((prompts - 1) * prompts)
+    if prompts < 2:
+        return np.full((len(tried), len(tried)), np.nan)
+    by_prompts, by_prices = _reach(prompts - 1, tail)
+    variance = _apart(residuals) / ((prompts - 1) * prompts)
+    prices = _apart(np.stack([each.shifts for each in tried]))
+    return np.sqrt(by_prompts**2 * variance + by_prices**2 * prices)
+
+
+def _apart(rows: np.ndarray) -> np.ndarray:
+    """Sum of the squares of the difference of every two rows, float [K, K]."""
+    product = rows @ rows.T
     own = np.diag(product)
-    return np.sqrt(np.maximum(own[:, None] + own[None, :] - 2 * product, 0))
+    return np.maximum(own[:, None] + own[None, :] - 2 * product, 0)

@@ -1,10 +1,10 @@
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 
-from analysis.intervals import Estimate
-from analysis.replay.paired import FEWEST, held_out, may_be_best, paired, prompts_for, simultaneous, within
+from analysis.replay.paired import FEWEST, held_out, may_be_best, paired, simultaneous
 from analysis.replay.result import Totals
 
 
@@ -110,22 +110,17 @@ def test_the_in_sample_best_promises_too_much_and_the_held_out_one_does_not():
     assert np.mean(outside) == pytest.approx(10, rel=0.012)
 
 
-def test_how_far_an_interval_reaches_is_its_longer_side():
-    assert within(Estimate(2.0, 1.9, 2.2)) == pytest.approx(0.1)
-    assert within(Estimate(2.0, 1.6, 2.2)) == pytest.approx(0.25)
-    assert math.isnan(within(Estimate(2.0, math.nan, math.nan)))
+def with_shifts(found, shifts):
+    return dataclasses.replace(found, shifts=np.array(shifts))
 
 
-def test_how_many_prompts_are_enough_by_hand():
-    """Residuals of the log ratio +-0.1 (SD .1 sqrt(2)): the least n with t(n - 1) .1414 / sqrt(n) <= log 1.05."""
-    from scipy.stats import t
-
-    found = prompts_for(np.array([1.0, 1.0]), np.array([0.9, 1.1]), 0.05)
-
-    def reach(n):
-        return t.ppf(0.975, n - 1) * 0.1 * math.sqrt(2) / math.sqrt(n)
-
-    assert found is not None and reach(found) <= math.log(1.05) < reach(found - 1)
-    assert prompts_for(np.array([1.0, 2.0]), np.array([2.0, 4.0]), 0.01) == 2  # the same ratio everywhere
-    assert prompts_for(np.array([1.0]), np.array([2.0]), 0.01) is None
-    assert prompts_for(np.array([1.0, 2.0]), np.array([2.0, 1.0]), 1e-9) is None
+def test_errors_of_the_prices_widen_what_does_not_cancel():
+    """Two policies whose totals move by 3 and by 1 per cent with one price: 2 per cent remain between them."""
+    seconds = np.ones(4)
+    one, other = with_shifts(totals("a", seconds), [0.03]), with_shifts(totals("b", seconds), [0.01])
+    assert np.log(paired(one, other).high) == pytest.approx(1.959964 * 0.02)
+    (alike,) = simultaneous(one, [with_shifts(totals("c", seconds), [0.03])])
+    assert (alike.low, alike.high) == (1, 1)
+    quick = with_shifts(totals("d", seconds / 1.03), [0.01])  # 3 % faster: 1.645 errors of 2 % may be chance, with one
+    assert may_be_best([one, quick]) == (one, quick)
+    assert may_be_best([one, with_shifts(totals("d", seconds / 1.04), [0.01])])[0].policy == "d"
