@@ -89,7 +89,7 @@ def mutated_json(value: Any, random: Random) -> Any:
             case 3 if isinstance(holder[key], (int, float)) and not isinstance(holder[key], bool):
                 holder[key] = random.choice((-holder[key], holder[key] + 1, holder[key] * 1000, str(holder[key])))
             case 4 if isinstance(holder, list):
-                holder.append(copy.deepcopy(holder[key]))
+                holder.append(holder[key])
             case 5 if isinstance(holder, dict):
                 holder[random.choice((*TEXTS, "zz"))] = odd(random)
             case _:
