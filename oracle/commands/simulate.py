@@ -66,7 +66,7 @@ def show_results(results: Sequence[SimulationResult], baseline: Totals, title: s
 
     columns = [
         "policy", "iter.", "drafted\n(wasted)", "accepted\n(share)", "tokens\n/pass", "speedup\n[95 %]",
-        "% over the\nbaseline [95 %]",
+        "% over the\nbaseline\n[95 %]",
     ]  # fmt: skip
     cells = [
         [
