@@ -114,7 +114,7 @@ def show_measured(found: Sequence[Measured], baseline: str, gains: Sequence[Esti
     """Measured speedups with their intervals, the gain over the baseline, and the settings that were in force."""
     rows = [
         [
-            policy_text(each.policy) + ("" if each.generator == "library" else "\n (own loop)"),
+            policy_text(each.policy, 13) + ("" if each.generator == "library" else "\n (own loop)"),
             short_count(each.iterations),
             short_count(each.drafted),
             share_text(each.accepted, each.drafted),

@@ -20,6 +20,7 @@ COMMANDS = [
     "demo",
     "collect",
     "simulate",
+    "compare",
     "iterations",
     "measure",
     "calibrate",
