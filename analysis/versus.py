@@ -117,11 +117,11 @@ def _other_prompt(first: Trace, number: int, second: Trace, other: int | None) -
     name = f"prompt {first.ids[number][:100]!r}"
     if other is None:
         return f"{name} is in the first alone"
-    tokens = [
+    one, two = (
         trace.prompt_tokens[trace.prompt_offsets[at] : trace.prompt_offsets[at + 1]]
         for trace, at in ((first, number), (second, other))
-    ]
-    if not np.array_equal(*tokens):
+    )
+    if not np.array_equal(one, two):
         return f"{name} has other tokens in the second"
     limits = int(first.max_new_tokens[number]), int(second.max_new_tokens[other])
     return None if limits[0] == limits[1] else f"{name} has max_new_tokens {limits[0]} and {limits[1]}"
@@ -146,8 +146,9 @@ def _differences(first: Trace, second: Trace) -> tuple[Difference, ...]:
         if formats is not None:
             found.append(Difference(f"{role}'s dtype", *formats))
         # The fingerprint is of the weights as they were loaded, so that it differs in another number format too.
-        if (weights is not None and formats is None) or (weights is None and names is not None):
-            found.append(Difference(role, *(names or weights)))
+        called = names or weights if weights is not None and formats is None else names if weights is None else None
+        if called is not None:
+            found.append(Difference(role, *called))
     for name, called in _SETTINGS.items():
         if name in first.meta and name in second.meta and first.meta[name] != second.meta[name]:
             found.append(Difference(called, str(first.meta[name])[:100], str(second.meta[name])[:100]))
@@ -222,13 +223,15 @@ def _rows(
         dict(simulate_totals(trace, policies, cost)) for trace, cost in zip((one, other), costs, strict=True)
     )
     rows, left_out = [], {}
-    for number, policy in enumerate(policies):
-        found = first[number], second[number]
-        if isinstance(found[0], NotRecorded) or isinstance(found[1], NotRecorded):
-            left_out[name_of(policy)] = next(str(each) for each in found if isinstance(each, NotRecorded))
+    for number, name in enumerate(map(name_of, policies)):
+        one_found, other_found = first[number], second[number]
+        if isinstance(one_found, NotRecorded):
+            left_out[name] = str(one_found)
+        elif isinstance(other_found, NotRecorded):
+            left_out[name] = str(other_found)
         else:
-            speedups = (each.speedup_estimate() for each in found)
-            rows.append(Row(name_of(policy), *speedups, measure.ratio(*found)))
+            speedups = one_found.speedup_estimate(), other_found.speedup_estimate()
+            rows.append(Row(name, *speedups, measure.ratio(one_found, other_found)))
     return rows, left_out
 
 
