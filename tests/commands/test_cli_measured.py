@@ -114,6 +114,13 @@ def test_a_real_measurement_calibration_and_validation_of_the_embedded_pair(tmp_
     done = run("measure", tmp_path / "runs", *short, "-p", "dynamic", "-p", LONG, env={"COLUMNS": "80"})
     assert done.exit_code == 0 and fits(done.stdout), done.output
     assert re.search(r"^dynamic +20 +constant +0.4 +no$", done.stdout, re.MULTILINE)
+    # No constant ran, so that plain decoding is the baseline.
+    assert "Baseline: none; its whole calls over" in done.stdout
+    words = ["measure", tmp_path / "runs", *short, "-p", "dynamic", "-p", LONG, "--resume", "--baseline"]
+    rows = json.loads(run(*words, "dynamic", "--json").stdout)
+    assert [row["policy"] for row in rows] == ["dynamic", LONG] and {row["baseline"] for row in rows} == {"dynamic"}
+    assert rows[0]["baseline_ratio"]["value"] == 1 != rows[1]["baseline_ratio"]["value"]
+    assert "is not among the measured policies (none, dynamic, " in run(*words, "constant:tokens=9").stderr
     again = ["calibrate", tmp_path / "cost.json", *short]
     assert run(*again).exit_code == 0
     assert "is a cost model already; --force replaces it" in run(*again).output
