@@ -17,6 +17,7 @@ from analysis.replay import simulate as replay
 from analysis.replay.simulate import USUAL, SimulationResult
 from analysis.report import page
 from analysis.study import Source
+from analysis.versus import Versus, versus
 from oracle.policies import Policy
 from oracle.records.runs import Runs
 from oracle.records.trace import Trace
@@ -45,6 +46,23 @@ def simulate(
     them all the same), TypeError for arguments of another type.
     """
     return replay.simulate(as_trace(trace), policy, as_cost(cost))
+
+
+def compare_traces(
+    first: Trace | str | Path,
+    second: Trace | str | Path,
+    policies: Sequence[str | Policy | Callable] = USUAL,
+    cost: CostModel | float | str | Path | Sequence[CostModel | float | str | Path] | None = None,
+) -> Versus:
+    """Compare two traces of the same prompts, paired by prompt: another draft, another number format, ...
+
+    ``cost`` is for both, or a pair of them in order.  Raises ValueError for policies or files that will not do, for
+    prices of another pair, and for traces without a common prompt.  (`oracle.compare` compares a trace with runs.)
+    """
+    prices = [as_cost(each) for each in (several(cost) if cost is not None else [None])]
+    if len(prices) not in (1, 2):
+        raise ValueError(f"{len(prices)} costs given; give one for both traces, or one for each")
+    return versus(as_trace(first), as_trace(second), policies, (prices[0], prices[-1]))
 
 
 def stats(trace: Trace | str | Path) -> statistics.Description:
