@@ -4,7 +4,7 @@ Iterations of one prompt resemble each other, so prompts are what is counted, le
 (Davison and Hinkley, Bootstrap Methods and their Application, 1997, section 3.8).  Three kinds, the first that fits:
 `ratio` for ratios of totals, `smooth` for smooth formulas of totals (both a Student's t, so that they hold their level
 from 3 prompts on), `estimate` (the bootstrap) for order statistics, which have no interval below `LEAST` prompts; and
-`share_bands` for shares that may be 0 or 1.
+`share`, `share_bands` for shares that may be 0 or 1.
 """
 
 from __future__ import annotations
