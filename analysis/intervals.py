@@ -140,12 +140,14 @@ def share(hits: np.ndarray, misses: np.ndarray) -> Estimate:
 
     The t interval of the odds hits / misses (`ratio`), so that the ends stay within 0 and 1 and a share and its
     complement agree.  Where all are hits, or all are misses, the interval is what a likelihood of one trial a prompt
-    allows: how alike prompts are cannot be seen there.
+    allows: how alike prompts are cannot be seen there.  NaN ends where prompts do not differ at all.
     """
     hit, missed = float(hits.sum()), float(misses.sum())
     prompts = int(((hits != 0) | (misses != 0)).sum())
     if hit and missed:
-        return ratio(hits, misses).map(lambda odds: odds / (1 + odds))
+        odds = ratio(hits, misses)
+        ends = (odds.low, odds.high) if odds.low < odds.high else (np.nan, np.nan)
+        return Estimate(odds.value, *ends).map(lambda each: each / (1 + each))
     if prompts < 2:
         return Estimate(hit / (hit + missed) if prompts else np.nan, np.nan, np.nan)
     away = -np.expm1(-(t_975(prompts - 1) ** 2) / 2 / prompts)
