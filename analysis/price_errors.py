@@ -97,6 +97,13 @@ class PriceErrors:
             found[self._place[f"{name}.{count}"]] += often @ np.interp(at, counts, hat)
 
 
+def standard_errors(cost: CostModel) -> dict[str, float]:
+    """Of each price by its name (`CostModel.price_names`); empty where they are not known."""
+    return {
+        name: float(np.sqrt(max(row[-1], 0.0))) for name, row in zip(cost.price_names, cost.covariance, strict=False)
+    }
+
+
 def apart(one: np.ndarray, other: np.ndarray) -> float:
     """Variance of the log of the ratio of two totals with these shifts; 0 where the errors are not known."""
     return float(((one - other) ** 2).sum()) if len(one) and len(other) else 0.0

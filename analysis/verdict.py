@@ -16,7 +16,7 @@ from analysis.intervals import Estimate
 SIGNIFICANCE = 0.05
 SMALL_EXCESS = 0.1  # relative; less excess variance than this is detectable in large traces but changes little
 SMALL_GAP = 0.05  # relative speedup; less than this is not worth a policy
-SOME_BETWEEN, MUCH_BETWEEN = 0.05, 0.25  # share of the variance that lies between prompts
+SOME_BETWEEN, MUCH_BETWEEN = 0.05, 0.25  # variance between prompts over that of coin flips
 SOME_SIGNAL, GOOD_SIGNAL = 0.65, 0.8  # AUC
 
 
@@ -132,21 +132,22 @@ def _gap(gap: Gap | None) -> tuple[bool | None, str]:
 
 
 def _prompts(description: Description, gap: Gap | None) -> tuple[str | None, str]:
-    icc, design = description.everything.heterogeneity.icc, description.everything.heterogeneity.design_effect
-    lag = description.everything.heterogeneity.lag1
-    if math.isnan(icc.value) or math.isnan(icc.low):
-        return None, "How much of the variation lies between prompts cannot be told from one prompt; collect more."
+    found = description.everything.heterogeneity
+    between = found.between
+    if math.isnan(between.value) or math.isnan(between.low):
+        return None, "How much of the variation lies between prompts cannot be told from so few; collect more."
     share = (
-        f"{max(icc.value, 0):.1%} of the variance of the oracle SL lies between prompts "
-        f"(intra-class correlation {icc}, design effect {design})"
+        f"differences between prompts add {max(between.value, 0):.1%} to the variance that coin flips would give the "
+        f"oracle SL ({between}, design effect {found.design_effect}), the order of tokens within prompts "
+        f"{max(found.within.value, 0):.1%} ({found.within})"
     )
-    if icc.value >= MUCH_BETWEEN and icc.low > 0:
-        grade, words = "much", f"{share}, enough to set the lookahead once per prompt"
-    elif icc.value >= SOME_BETWEEN and icc.low > 0:
-        grade, words = "some", f"{share}, the rest between the iterations of a prompt"
+    if between.value >= MUCH_BETWEEN and between.low > 0:
+        grade, words = "much", f"Prompts differ much: {share}, enough to set the lookahead once per prompt"
+    elif between.value >= SOME_BETWEEN and between.low > 0:
+        grade, words = "some", f"Prompts differ somewhat: {share}"
     else:
-        grade, words = "little", f"Only {share}: prompts are alike, iterations differ"
-    near = f"; neighbouring iterations of a prompt correlate by {lag}"
+        grade, words = "little", f"Prompts are alike: {share}"
+    near = f"; neighbouring iterations of a prompt correlate by {found.lag1}"
     if gap is not None and gap.per_prompt is not None:
         added = _percent(gap.per_prompt)
         words = (

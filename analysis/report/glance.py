@@ -26,7 +26,7 @@ def _tiles(study: Study) -> Markup:
     oracle = next((r for r in study.results if r.policy == "oracle:optimal"), None)
     tiles = [
         (percent(float(accepted_first(study.trace).mean())), "of the target's tokens are the draft's choice too"),
-        (f"{number(summary.mean.value)} ± {number(summary.sd.value)}", "oracle SL, mean ± SD (detect convention)"),
+        (f"{number(summary.mean.value)} ± {number(summary.sd.value)}", "oracle SL (detect), mean ± SD"),
         (
             f"{number(winner.speedup)}×",
             Markup(f"best library setting simulated, <code>{escape(winner.policy)}</code>; {interval}"),

@@ -194,7 +194,10 @@ def show_measured(found: Sequence[Measured], baseline: str, gains: Sequence[Esti
 def in_words(settings: dict) -> tuple[str, ...]:
     """The library's settings of one policy: tokens, schedule, threshold, and whether the threshold is refitted."""
     threshold = f"{settings['threshold']:g}" if settings["threshold"] else "0 (off)"
-    return str(settings["tokens"]), settings["schedule"], threshold, "yes" if settings["adaptive"] else "no"
+    tokens, schedule = str(settings["tokens"]), settings["schedule"]
+    if settings.get("seed") is not None:
+        tokens, schedule = f"1 to {tokens}", f"drawn (seed {settings['seed']})"
+    return tokens, schedule, threshold, "yes" if settings["adaptive"] else "no"
 
 
 def check_texts(runs: Runs) -> None:

@@ -26,6 +26,8 @@ def estimate_text(value: Any) -> str:
     """A number, and its interval where it has one: 0.123 [0.1, 0.2]."""
     if not hasattr(value, "low"):
         return number_text(value)
+    if math.isnan(value.low):
+        return number_text(value.value)
     return f"{number_text(value.value)} [{number_text(value.low)}, {number_text(value.high)}]"
 
 

@@ -35,7 +35,7 @@ def simulate(
     """Replay policies over a trace, exactly, and price them.
 
     Policies: none, constant, heuristic, heuristic_transient, dynamic, roc, max-confidence, kangaroo, svip, survival,
-    adaedl, p-min, staircase, oracle:detect, oracle:clairvoyant, oracle:optimal, or one of your own as
+    adaedl, p-min, staircase, random, oracle:detect, oracle:clairvoyant, oracle:optimal, or one of your own as
     path/to/file.py:Name, which runs that file.  Example: --policy dynamic:threshold=0.4,tokens=20
     """
     from analysis.replay.simulate import USUAL

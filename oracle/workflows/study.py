@@ -10,6 +10,7 @@ from analysis.cost import CostModel
 from analysis.describe import statistics
 from analysis.fit import distributions
 from analysis.fit.distributions import Counts, Fit, GoodnessOfFit
+from analysis.independence import IidTest, iid_test
 from analysis.measured import calibrate as calibration
 from analysis.measured.calibrate import Calibration
 from analysis.replay import simulate as replay
@@ -31,6 +32,7 @@ class Fitted:
     censored: int  # of them, cut short by the end of a text
     fits: tuple[Fit, ...]
     goodness: tuple[GoodnessOfFit, ...]  # one a fit
+    iid: IidTest  # whether acceptance may be i.i.d. at all
     nothing: str | None = None
 
 
@@ -72,7 +74,8 @@ def fit(trace: Trace | str | Path, draws: int = 200) -> Fitted:
     """Fit distributions to the accepted lengths of a trace, and test each with ``draws`` samples of its own."""
     loaded = as_trace(trace)
     found = loaded.outcomes
-    counts = Counts.from_samples(found.accepted[found.starts], found.censored[found.starts])
+    at = found.starts
+    counts = Counts.from_samples(found.accepted[at], found.censored[at], found.prompt_of[at])
     fits = tuple(distributions.fit_all(counts))
     tests = tuple(distributions.goodness_of_fit(counts, each, draws) for each in fits)
     cut = int(counts.censored.sum())
@@ -82,7 +85,7 @@ def fit(trace: Trace | str | Path, draws: int = 200) -> Fitted:
             f"nothing to fit: the ends of the texts cut all {counts.n:,} oracle iterations short before a token was "
             "accepted or refused; collect longer texts (--max-new-tokens)"
         )
-    return Fitted(counts.n, cut, fits, tests, nothing)
+    return Fitted(counts.n, cut, fits, tests, iid_test(loaded), nothing)
 
 
 def calibrate(
