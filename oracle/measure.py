@@ -205,7 +205,7 @@ def shuffled(arms: Sequence[str], repeat: int, prompt: int) -> list[str]:
 
     Plain decoding comes first in the first repeat, because every other text is compared with its text.
     """
-    kept = 1 if repeat == 0 else 0
+    kept, arms = 1 if repeat == 0 else 0, list(arms)
     others = np.random.default_rng([repeat, prompt]).permutation(len(arms) - kept) + kept
     return [*arms[:kept], *(arms[number] for number in others)]
 

@@ -30,7 +30,7 @@ class Until:
     """Go on until the ratio of every policy's seconds to the baseline's is known to within ``share`` (.02: 2 %).
 
     ``baseline`` has to be among what is measured; by default it is the first policy of a fixed length, plain decoding
-    where there is none.  It is settled before anything is measured, so that it is not picked for its luck.
+    where there is none or nothing else.  It is settled before anything runs, so that it is not picked for its luck.
     """
 
     share: float
@@ -41,11 +41,15 @@ class Until:
             raise ValueError(f"share is {self.share!r}; legal: above 0 and at most 1 (0.02 is 2 %)")
 
     def settle(self, policies: Sequence[str]) -> Until:
-        """The same with its baseline settled.  Raises ValueError for one that is not among ``policies``."""
+        """The same with its baseline settled.  Raises ValueError for one that leaves nothing to compare."""
+        drafting = [policy for policy in policies if policy != PLAIN]
         if self.baseline is None:
-            return replace(self, baseline=next(filter(drafts_a_fixed_length, policies), PLAIN))
+            fixed = filter(drafts_a_fixed_length, drafting) if len(drafting) > 1 else ()
+            return replace(self, baseline=next(iter(fixed), PLAIN))
         if self.baseline not in policies:
             raise ValueError(f"baseline {self.baseline!r} is not measured; measured: {', '.join(policies)}")
+        if drafting == [self.baseline]:
+            raise ValueError(f"baseline {self.baseline!r} is the only policy: name another one to compare with it")
         return self
 
     def describe(self) -> dict[str, Any]:

@@ -131,8 +131,8 @@ def stopped_words(stop: Until, runs: Runs) -> str:
 
     prompts = f"{runs.meta['prompts_planned']:,} prompts"
     reached = {policy: within(ratio) for policy, ratio in stop.ratios(runs).items()}
-    widest = max(reached, key=lambda policy: reached[policy], default=stop.baseline)
-    known = f"the ratio of {widest} to {stop.baseline} is known to within {percent(reached.get(widest, 0))}"
+    widest = max(reached, key=lambda policy: reached[policy])
+    known = f"the ratio of {widest} to {stop.baseline} is known to within {percent(reached[widest])}"
     looked = f"by {100 * LEVEL:g} % intervals, as they are looked at again and again"
     if runs.meta.get("stopped") == "enough is known":
         return f"Stopped after {prompts}: {known}, every other one at least as closely ({looked})."

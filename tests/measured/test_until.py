@@ -25,9 +25,12 @@ def test_the_baseline_is_settled_before_anything_runs():
     until = Until(0.02)
     assert until.settle(["none", "dynamic", *POLICIES]).baseline == POLICIES[0]
     assert until.settle(["none", "dynamic"]).baseline == "none"
-    assert Until(0.02, "dynamic").settle(["none", "dynamic"]).baseline == "dynamic"
+    assert Until(0.02, "dynamic").settle(["none", "dynamic", POLICIES[0]]).baseline == "dynamic"
     with pytest.raises(ValueError, match="'dynamic' is not measured; measured: none, heuristic"):
         Until(0.02, "dynamic").settle(["none", "heuristic"])
+    assert until.settle(["none", POLICIES[0]]).baseline == "none"  # nothing else drafts
+    with pytest.raises(ValueError, match="is the only policy"):
+        Until(0.02, POLICIES[0]).settle(["none", POLICIES[0]])
     for share in (0, -1, 1.5, float("nan"), True):
         with pytest.raises(ValueError, match="above 0"):
             Until(share)
