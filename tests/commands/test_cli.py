@@ -150,7 +150,8 @@ def test_report_is_one_page(trace, tmp_path):
     page = tmp_path / "r.html"
     done = run("report", trace, "-o", page)
     assert done.exit_code == 0, done.output
-    assert page.read_text(encoding="utf-8").startswith("<!")
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("<!") and text.count("no interval below 10 prompts") == 1  # in no cell
 
 
 @pytest.mark.parametrize(
