@@ -139,6 +139,8 @@ def test_fit_and_stats_for_people_and_programs(trace):
     assert "lag-1" in run("stats", trace).stdout
     stats = json.loads(run("stats", trace, "--json").stdout)
     assert stats[0]["verdict"]["sentences"]
+    assert stats[0]["enough"]["policy"] == "dynamic" and stats[0]["enough"]["prompts"] == 4
+    assert "dynamic is known to within ±" in run("stats", trace).stdout
 
 
 def test_report_is_one_page(trace, tmp_path):
