@@ -70,7 +70,7 @@ def enough_of(trace: Trace, cost: CostModel) -> Enough:
 
     For that constant alone where the trace lacks what `dynamic` reads.
     """
-    baseline = best_constant(trace, cost)
+    baseline = best_constant(trace, cost).totals
     ((_, dynamic),) = simulate_totals(trace, ["dynamic"], cost)
     return enough(baseline) if isinstance(dynamic, NotRecorded) else enough(dynamic, baseline)
 

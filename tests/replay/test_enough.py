@@ -73,6 +73,6 @@ def test_a_trace_is_asked_for_dynamic_and_the_best_constant():
     trace, cost = synthetic(12, length=24), CostModel(draft=0.1)
     said = enough_of(trace, cost)
     assert (said.policy, said.prompts, said.baseline) == ("dynamic", 12, baseline(trace, cost).policy)
-    assert said == enough(simulate(trace, "dynamic", cost), baseline(trace, cost))
+    assert said == enough(simulate(trace, "dynamic", cost), baseline(trace, cost).totals)
     without = dataclasses.replace(trace, confidence=None)
-    assert enough_of(without, cost).sentence == enough(baseline(trace, cost)).sentence
+    assert enough_of(without, cost).sentence == enough(baseline(trace, cost).totals).sentence
