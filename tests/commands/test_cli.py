@@ -141,11 +141,16 @@ def test_fit_and_stats_for_people_and_programs(trace):
     assert "geometric" in run("fit", trace, "--draws", "5").stdout
     fits = json.loads(run("fit", trace, "--draws", "5", "--json").stdout)
     assert fits[0]["family"] == "geometric" and fits[0]["trace"] == "by-hand"
-    assert "lag-1" in run("stats", trace).stdout
+    shown = run("stats", trace).stdout
+    assert "lag-1" in shown and " ".join(shown.split()).count("no interval below 10 prompts") == 1
     stats = json.loads(run("stats", trace, "--json").stdout)
     assert stats[0]["verdict"]["sentences"]
     assert stats[0]["enough"]["policy"] == "dynamic" and stats[0]["enough"]["prompts"] == 4
     assert "dynamic is known to within ±" in run("stats", trace).stdout
+    found = stats[0]["statistics"]["everything"]
+    assert "no interval below 10 prompts" in found["note"] and found["accepted"]["sd"]["low"] is None
+    assert found["accepted"]["mean"]["low"] < found["accepted"]["mean"]["value"] < found["accepted"]["mean"]["high"]
+    assert stats[0]["signals"][0]["calibration_if_perfect"] >= 0
 
 
 def test_report_is_one_page(trace, tmp_path):
