@@ -15,6 +15,7 @@ from oracle.commands.programs import show_json
 from oracle.commands.tables import show_table
 
 if TYPE_CHECKING:
+    from analysis.replay.enough import Enough
     from analysis.study import Findings
 
 
@@ -25,6 +26,7 @@ def register(app: typer.Typer) -> None:
 @takes()
 def stats(prices: PriceOptions, traces: Traces = None, as_json: Json = False) -> None:
     """Describe the oracle SL: its spread, where it comes from, and what predicts it; then the verdict in words."""
+    from analysis.replay.enough import enough_of
     from analysis.study import findings
 
     cost = prices.load()
@@ -32,23 +34,24 @@ def stats(prices: PriceOptions, traces: Traces = None, as_json: Json = False) ->
     for trace in loaded.values():
         check_together(trace, cost=cost)
     for name, trace in loaded.items():
-        found = findings(trace, cost)
+        found, enough = findings(trace, cost), enough_of(trace, cost)
         answer.append(
             {
                 "trace": name,
                 "statistics": found.description,
                 "signals": found.signals,
                 "verdict": found.verdict,
+                "enough": enough,
             }
         )
         if not as_json:
-            show_statistics(name, found)
+            show_statistics(name, found, enough)
     if as_json:
         show_json(answer)
 
 
-def show_statistics(name: str, found: Findings) -> None:
-    """The spread of the oracle SL, the signals, and the verdict."""
+def show_statistics(name: str, found: Findings, enough: Enough) -> None:
+    """The spread of the oracle SL, the signals, the verdict, and how many prompts are enough."""
     whole, some = found.description.everything, found.description.without_loops
     columns = ["", "all texts [95 %]"] + (["without repeats"] if some else [])
     rows = []
@@ -77,6 +80,7 @@ def show_statistics(name: str, found: Findings) -> None:
         )
     for sentence in found.verdict.sentences:
         say(sentence)
+    say(enough.sentence)
     say("")
 
 
