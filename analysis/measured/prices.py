@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -60,7 +61,7 @@ class _Fit:
         pieces = [order[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
         squares = np.stack([design[piece].T @ design[piece] for piece in pieces])
         products = np.stack([design[piece].T @ seconds[piece] for piece in pieces])
-        held = 1e-6 * np.trace(squares.sum(axis=0)) / len(found)
+        held = 1e-6 * np.trace(squares.sum(axis=0)) / len(found) + 1e-12
         total = np.tensordot(weights, squares, axes=1) + held * np.eye(len(found))
         right = weights @ products + held * found * scale
         return np.stack([_solve(each, side) for each, side in zip(total, right, strict=True)]) / scale
@@ -105,7 +106,7 @@ def least_squares(design: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     for _ in range(50):
         root = np.sqrt(weight)[:, None]
         # The triangle of a QR decomposition says all that the rows say, and there may be hundreds of thousands.
-        triangle = np.linalg.qr(np.column_stack([scaled, seconds]) * root, mode="r")
+        triangle = np.asarray(np.linalg.qr(np.column_stack([scaled, seconds]) * root, mode="r"))
         solution, _ = nnls(triangle[:, :-1], triangle[:, -1])
         fitted = np.maximum(scaled @ solution, 1e-3 * seconds.mean() + 1e-12)
         before, weight = weight, seconds.mean() / fitted
@@ -204,21 +205,21 @@ class _Reading:
         """Where cell c counts ``weights[b, c]`` times and the ``others`` are the prices of draw b."""
         seconds, calls, context = (weights @ self.plain).T
         alone = seconds - calls * others["plain"] - context * others["plain_context"]
-        target = np.maximum(0, alone / context)
         both_seconds, both_context = (weights @ self.drafts).T
-        both = (both_seconds - ((weights @ self.paid) * _vectors(self.names, others)).sum(axis=1)) / both_context
-        return {"target_prefill": target, "draft_prefill": np.maximum(0, both - target)}
+        both = both_seconds - ((weights @ self.paid) * _vectors(self.names, others)).sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            target = np.maximum(0, alone / context)
+            return {"target_prefill": target, "draft_prefill": np.maximum(0, both / both_context - target)}
 
 
 def _model(values: Mapping[str, np.ndarray], draft_knots: np.ndarray, verify_knots: np.ndarray) -> CostModel:
     """The first of the draws of each price, as a cost model."""
-    tables = {
+    given: dict[str, Any] = {
         name: tuple(zip(knots.tolist(), values[name][0].tolist(), strict=True))
         for name, knots in (("draft_phase", draft_knots), ("verify", verify_knots))
     }
-    return CostModel(
-        **{name: float(drawn[0]) for name, drawn in values.items() if name not in tables}, **tables, unit="s"
-    )
+    given |= {name: float(drawn[0]) for name, drawn in values.items() if name not in given}
+    return CostModel(**given, unit="s")
 
 
 def _vectors(names: Sequence[str], values: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -233,7 +234,9 @@ def _covariance(vectors: np.ndarray, prompts: int) -> tuple[tuple[float, ...], .
 
     Draws of P clusters from P have (P - 1) / P of the variance.
     """
-    usable = vectors[np.isfinite(vectors).all(axis=1)]
+    usable = vectors[np.isfinite(vectors).all(axis=1)]  # in some draws nothing of a kind may have been seen
+    if len(usable) < 2:
+        return ()
     spread = np.cov(usable.T) * prompts / (prompts - 1)
     return tuple(tuple(float(f"{value:.{_DIGITS}g}") for value in row[: at + 1]) for at, row in enumerate(spread))
 
@@ -251,7 +254,8 @@ def _draw(prompts: Sequence[np.ndarray], cells: int, seed: int) -> np.ndarray:
 def _means(values: np.ndarray, cell: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Mean of ``values`` [n] where cell c counts ``weights[b, c]`` times, float [B]."""
     sums, sizes = (np.bincount(cell, weights=each, minlength=weights.shape[1]) for each in (values, None))
-    return (weights @ sums) / (weights @ sizes)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (weights @ sums) / (weights @ sizes)
 
 
 def _solve(squares: np.ndarray, products: np.ndarray) -> np.ndarray:

@@ -304,8 +304,8 @@ def _judged(
     mine = [(place, at) for place, at in enumerate(timed) if any(fold.judges(call) for call in calls[at])]
     places = [at for _, at in mine]
     simulated, variance = _simulated(trace, result, fold.cost, np.array(places, int))
-    kept = [[[call for call in arm[at] if fold.judges(call)] for at in places] for arm in (calls, plain)]
-    return Judged(np.array([place for place, _ in mine], int), simulated, variance, *kept, fold.cost)
+    assisted, without = ([[call for call in arm[at] if fold.judges(call)] for at in places] for arm in (calls, plain))
+    return Judged(np.array([place for place, _ in mine], int), simulated, variance, assisted, without, fold.cost)
 
 
 def _simulated(
