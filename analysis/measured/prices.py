@@ -8,7 +8,7 @@ that a machine that was slow for some seconds, or for one text, counts once and 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ class Rows:
     rounds: pd.DataFrame  # with a draft, but the first of each call
     steps: pd.DataFrame  # of plain decoding, but the first of each call
     first: pd.DataFrame  # the first of each call, which reads the prompt
-    prompts: tuple[np.ndarray, ...]  # the cells of each prompt
+    prompts: dict[tuple[int, int], np.ndarray]  # the cells of each prompt: (number of the runs, number there)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,15 @@ class _Fit:
         return np.stack([_solve(each, side) for each, side in zip(total, right, strict=True)]) / scale
 
 
-def fit(rows: Rows, seed: int = 0) -> CostModel:
+@dataclass(frozen=True)
+class Fitted:
+    """Prices, and how far each prompt moves the price vector (`CostModel.price_names`), float [p] each."""
+
+    cost: CostModel
+    moves: dict[tuple[int, int], np.ndarray]  # empty where there is one prompt; they add up to about nothing
+
+
+def fit(rows: Rows, seed: int = 0) -> Fitted:
     """Prices in seconds, with their covariance where there are at least two prompts.
 
     Raises RuntimeError where a pass of the target would be free.
@@ -85,12 +93,29 @@ def fit(rows: Rows, seed: int = 0) -> CostModel:
     reading = _Reading.of(rows, cost)
     cost = _model(values | reading.prices(np.ones((1, reading.cells)), values), drafts.knots, targets.knots)
     if len(rows.prompts) < 2:
-        return cost
-    weights = _draw(rows.prompts, reading.cells, seed)
-    drawn = drafts.prices(drafts.fit.redrawn(weights, draft)) | targets.prices(targets.fit.redrawn(weights, target))
-    drawn |= {"iteration": _means(rest, rows.rounds.cell.to_numpy(), weights)}
-    drawn |= reading.prices(weights, drawn)
-    return dataclasses.replace(cost, covariance=_covariance(_vectors(cost.price_names, drawn), len(rows.prompts)))
+        return Fitted(cost, {})
+
+    def redrawn(weights: np.ndarray) -> np.ndarray:
+        """Price vectors float [B, p] where cell c counts ``weights[b, c]`` times."""
+        drawn = drafts.prices(drafts.fit.redrawn(weights, draft)) | targets.prices(targets.fit.redrawn(weights, target))
+        drawn |= {"iteration": _means(rest, rows.rounds.cell.to_numpy(), weights)}
+        return _vectors(cost.price_names, drawn | reading.prices(weights, drawn))
+
+    prompts = list(rows.prompts.values())
+    spread = _covariance(redrawn(_draw(prompts, reading.cells, seed)), len(prompts))
+    return Fitted(
+        dataclasses.replace(cost, covariance=spread),
+        dict(zip(rows.prompts, _moves(redrawn, prompts, reading.cells), strict=True)),
+    )
+
+
+def _moves(redrawn: Callable[[np.ndarray], np.ndarray], prompts: Sequence[np.ndarray], cells: int) -> np.ndarray:
+    """How far each prompt moves the prices, float [P, p]: the jackknife's estimate, from the fit without it."""
+    without = np.ones((1 + len(prompts), cells))  # the first is the fit with all
+    for number, mine in enumerate(prompts, start=1):
+        without[number, mine] = 0
+    vectors = redrawn(without)
+    return np.nan_to_num(vectors[0] - vectors[1:]) * (len(prompts) - 1) / len(prompts)
 
 
 def least_squares(design: np.ndarray, seconds: np.ndarray) -> np.ndarray:
@@ -178,7 +203,7 @@ class _Reading:
 
     @staticmethod
     def of(rows: Rows, cost: CostModel) -> _Reading:
-        cells, errors = sum(map(len, rows.prompts)), PriceErrors(cost)
+        cells, errors = sum(map(len, rows.prompts.values())), PriceErrors(cost)
         first = rows.first.assign(
             seconds=rows.first.draft_seconds + rows.first.verify_seconds + rows.first.rest_seconds
         )
