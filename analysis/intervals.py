@@ -4,7 +4,7 @@ Iterations of one prompt resemble each other, so prompts are what is counted, le
 (Davison and Hinkley, Bootstrap Methods and their Application, 1997, section 3.8).  Three kinds, the first that fits:
 `ratio` for ratios of totals, `smooth` for smooth formulas of totals (both a Student's t, so that they hold their level
 from 3 prompts on), `estimate` (the bootstrap) for order statistics, which have no interval below `LEAST` prompts; and
-`share_bands` for shares that may be 0 or 1.
+`share`, `share_bands` for shares that may be 0 or 1.
 """
 
 from __future__ import annotations
@@ -135,6 +135,25 @@ def ratio_bands(
         return value * np.exp(-half), value * np.exp(half), value
 
 
+def share(hits: np.ndarray, misses: np.ndarray) -> Estimate:
+    """Share of hits in the totals of two float [P] arrays, one number a prompt each: an acceptance.
+
+    The t interval of the odds hits / misses (`ratio`), so that the ends stay within 0 and 1 and a share and its
+    complement agree.  Where all are hits, or all are misses, the interval is what a likelihood of one trial a prompt
+    allows: how alike prompts are cannot be seen there.  NaN ends where prompts do not differ at all.
+    """
+    hit, missed = float(hits.sum()), float(misses.sum())
+    prompts = int(((hits != 0) | (misses != 0)).sum())
+    if hit and missed:
+        odds = ratio(hits, misses)
+        ends = (odds.low, odds.high) if odds.low < odds.high else (np.nan, np.nan)
+        return Estimate(odds.value, *ends).map(lambda each: each / (1 + each))
+    if prompts < 2:
+        return Estimate(hit / (hit + missed) if prompts else np.nan, np.nan, np.nan)
+    away = -np.expm1(-(t_975(prompts - 1) ** 2) / 2 / prompts)
+    return Estimate(1.0, float(1 - away), 1.0) if hit else Estimate(0.0, 0.0, float(away))
+
+
 def t_975(free: np.ndarray | float) -> np.ndarray:
     """How many standard errors a 95 % interval of Student's t with ``free`` degrees of freedom reaches to a side."""
     from scipy import special
@@ -218,13 +237,6 @@ def wilson(
         centre = (p + z2 / (2 * n)) / (1 + z2 / n)
         half = np.sqrt(z2 * (p * (1 - p) / n + z2 / (4 * n**2))) / (1 + z2 / n)
     return np.clip(centre - half, 0, 1), np.clip(centre + half, 0, 1)
-
-
-def share(successes: np.ndarray, trials: np.ndarray) -> Estimate:
-    """The share successes / trials, given per prompt, float [P] each, with its interval; see `share_bands`."""
-    low, high = share_bands(successes[:, None], trials[:, None])
-    with np.errstate(invalid="ignore"):
-        return Estimate(float(successes.sum() / trials.sum()), float(low[0]), float(high[0]))
 
 
 def share_bands(successes: np.ndarray, trials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -128,7 +128,7 @@ def _seconds(trace: Trace, policies: Sequence[str], cost: CostModel) -> np.ndarr
 
 
 def _counts(sample: Sample) -> Counts:
-    return Counts.from_samples(sample.accepted, sample.censored)
+    return Counts.from_samples(sample.accepted, sample.censored, sample.prompt)
 
 
 def study(source: Source, name: str, policies: Sequence[str | Policy | Callable]) -> Study:

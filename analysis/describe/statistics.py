@@ -246,9 +246,9 @@ def acceptance_rate(data: Trace | Sample) -> Estimate:
     lookahead.
     """
     sample = Sample.of(data)
-    columns = np.stack([sample.accepted, ~sample.censored], axis=1).astype(float)
-    accepted, rejected = sum_by(sample.prompt, columns, sample.prompts).T
-    return share(accepted, accepted + rejected)
+    columns = np.stack([sample.accepted, ~sample.censored], axis=1).astype(float)  # accepted tokens, rejections
+    accepted, rejections = sum_by(sample.prompt, columns, sample.prompts).T
+    return share(accepted, rejections)
 
 
 def averages(data: Trace | Sample) -> Averages:

@@ -46,6 +46,13 @@ def percent_text(value: Estimate) -> str:
     return f"{100 * value.value:+.1f}\n{interval}"
 
 
+def gain_text(ratio: Estimate) -> str:
+    """A ratio as a gain with its interval, in per cent, on two lines."""
+    ends = (ratio.value, ratio.low, ratio.high)
+    value, low, high = (f"{100 * (end - 1):+.{0 if abs(end - 1) >= 0.0995 else 1}f}" for end in ends)
+    return f"{value}\n[-]" if math.isnan(ratio.low) else f"{value}\n[{low}, {high}]"
+
+
 def share_text(part: int, whole: int) -> str:
     """A share in per cent; a dash for a share of nothing."""
     return f"{part / whole:.0%}" if whole else "-"

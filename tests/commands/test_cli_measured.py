@@ -114,12 +114,42 @@ def test_a_real_measurement_calibration_and_validation_of_the_embedded_pair(tmp_
     done = run("measure", tmp_path / "runs", *short, "-p", "dynamic", "-p", LONG, env={"COLUMNS": "80"})
     assert done.exit_code == 0 and fits(done.stdout), done.output
     assert re.search(r"^dynamic +20 +constant +0.4 +no$", done.stdout, re.MULTILINE)
+    # No constant ran, so that plain decoding is the baseline.
+    assert "Baseline: none; its whole calls over" in done.stdout
+    words = ["measure", tmp_path / "runs", *short, "-p", "dynamic", "-p", LONG, "--resume", "--baseline"]
+    rows = json.loads(run(*words, "dynamic", "--json").stdout)
+    assert [row["policy"] for row in rows] == ["dynamic", LONG] and {row["baseline"] for row in rows} == {"dynamic"}
+    assert rows[0]["baseline_ratio"]["value"] == 1 != rows[1]["baseline_ratio"]["value"]
+    assert "is not among the measured policies (none, dynamic, " in run(*words, "constant:tokens=9").stderr
     again = ["calibrate", tmp_path / "cost.json", *short]
     assert run(*again).exit_code == 0
     assert "is a cost model already; --force replaces it" in run(*again).output
     assert run(*again, "--resume").exit_code == 0
     lenient = ["--out", tmp_path / "all", "--median", "9", "--worst", "9", "-p", "dynamic"]
     assert run("validate", *short, *lenient).exit_code == 0
+
+
+def test_measuring_until_the_ratios_are_known(tmp_path, monkeypatch):
+    ticks = itertools.count()
+    monkeypatch.setattr("oracle.timing.clock_for", lambda pair: Clock(lambda: next(ticks) / 1000))
+    short = ["--max-new-tokens", "6", "--repeats", "1", "--threads", "1", "-p", "dynamic", "-p", "constant:tokens=2"]
+    words = ["measure", tmp_path / "wide", *short, "--until", "90%"]
+    done = run(*words, env={"COLUMNS": "80"})
+    assert done.exit_code == 0, done.output
+    assert "Stopped after 10 prompts: the ratio of dynamic to constant:tokens=2 is known to within ±" in done.stderr
+    assert done.stdout.index("dynamic") < done.stdout.index("constant:")  # as given, in whatever order they ran
+    assert "Baseline: constant:tokens=2;" in done.stdout
+    again = run(*words, "--resume")
+    assert again.exit_code == 0 and again.stdout == run(*words, "--resume").stdout
+    done = run("measure", tmp_path / "narrow", *short, "--until", "0.0001", "--limit", "3", "--baseline", "none")
+    assert "Note: after all 3 prompts the ratio of " in done.stderr and " to none is known to within ±" in done.stderr
+
+
+@pytest.mark.parametrize("share", ["2 percent", "0%", "200%", "nan", "-0.1", "%", "2%%"])
+def test_a_width_that_is_none_is_refused(tmp_path, share):
+    done = run("measure", tmp_path / "runs", f"--until={share}")
+    assert done.exit_code == 2 and "--until is " in done.stderr and "2% or 0.02" in done.stderr
+    assert not (tmp_path / "runs").exists()
 
 
 def test_half_precision_goes_through_and_names_its_near_ties(tmp_path):
