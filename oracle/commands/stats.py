@@ -38,6 +38,10 @@ def stats(prices: PriceOptions, traces: Traces = None, as_json: Json = False) ->
                 "trace": name,
                 "statistics": found.description,
                 "signals": found.signals,
+                "iid": found.evidence.iid,
+                "gains": found.evidence.gains,
+                "held_out": found.evidence.held_out,
+                "loss": found.evidence.loss,
                 "verdict": found.verdict,
             }
         )
