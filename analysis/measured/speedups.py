@@ -1,7 +1,8 @@
 """What measured runs say: speedups with intervals, in total and for decoding alone.
 
-A speedup is a ratio of totals over all prompts, taken within each repeat (where the arms ran side by side), and
-then the median over the repeats.  Its interval is a percentile bootstrap over prompts, the repeats kept together.
+A speedup is a ratio of totals over all prompts, each prompt at its median over the repeats, without a draft and with
+one: a call that something disturbed is outvoted by the other calls of its prompt, where the total of its repeat would
+carry it.  Its interval is over prompts (`analysis.intervals`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.intervals import RESAMPLES, Estimate, estimate
+from analysis.intervals import Estimate, ratio
 from oracle.records.runs import PLAIN, Call, Runs
 
 
@@ -40,6 +41,11 @@ class Paired:
 
     plain: np.ndarray
     assisted: np.ndarray
+
+    @property
+    def medians(self) -> tuple[np.ndarray, np.ndarray]:
+        """Seconds of each prompt, the median over its repeats, float [P] each: without a draft, with one."""
+        return np.median(self.plain, axis=0), np.median(self.assisted, axis=0)
 
 
 def measured(runs: Runs, policy: str) -> Measured:
@@ -122,14 +128,9 @@ def by_repeat(seconds: Paired) -> np.ndarray:
         return seconds.plain.sum(axis=1) / seconds.assisted.sum(axis=1)
 
 
-def speedup(seconds: Paired, resamples: int = 2 * RESAMPLES, seed: int = 0) -> Estimate:
-    """Median over repeats of the ratio of totals, with its interval; nan where nothing was decoded."""
-    repeats = len(seconds.plain)
-
-    def median(totals: np.ndarray) -> np.ndarray:
-        return np.median(totals[..., :repeats] / totals[..., repeats:], axis=-1)
-
-    return estimate(np.concatenate([seconds.plain, seconds.assisted]).T, median, resamples, seed)
+def speedup(seconds: Paired) -> Estimate:
+    """Ratio of the totals of each prompt's median over repeats, with its interval; nan where nothing was decoded."""
+    return ratio(*seconds.medians)
 
 
 def summary(runs: Runs, policies: Sequence[str] | None = None) -> list[Measured]:

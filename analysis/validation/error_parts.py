@@ -30,7 +30,7 @@ def split(
     iterations), the draft's seconds, the verification's, the constant of an iteration, the steps of plain decoding.
     Measured seconds are each prompt's mean over the repeats that were not ``disturbed`` (keys of calls), as in the
     fit; what is left after the last replacement is drift: how far the ratio of those means is from the speedup, which
-    is a median over the repeats.  Intervals are over prompts (``analysis.intervals``).
+    is of each prompt's median over the repeats.  Intervals are over prompts (``analysis.intervals``).
     """
 
     def quiet(group: Sequence[Call]) -> Sequence[Call]:
@@ -46,16 +46,15 @@ def split(
         np.mean([plain_steps(one, group[0]).sum() for one in quiet(base)])
         for base, group in zip(plain, calls, strict=True)
     ]
-    sums = np.column_stack([*simulated, model, clock, priced, clocked, measured.plain.T, measured.assisted.T])
-    error, *parts = estimates(sums, lambda totals: _terms(totals, len(measured.plain)))
+    sums = np.column_stack([*simulated, model, clock, priced, clocked, *measured.medians])
+    error, *parts = estimates(sums, _terms)
     return error, dict(zip(PARTS, parts, strict=True))
 
 
-def _terms(totals: np.ndarray, repeats: int) -> np.ndarray:
+def _terms(totals: np.ndarray) -> np.ndarray:
     """Totals [..., K], columns as in ``split``, to the error and its parts [..., 7]."""
     model, clock = totals[..., 2:5], totals[..., 5:8]
-    priced, clocked, by_repeat = totals[..., 8], totals[..., 9], totals[..., 10:]
-    measured = np.median(by_repeat[..., :repeats] / by_repeat[..., repeats:], axis=-1)
+    priced, clocked, measured = totals[..., 8], totals[..., 9], totals[..., 10] / totals[..., 11]
     mixed = [clock[..., :known].sum(-1) + model[..., known:].sum(-1) for known in range(4)]
     stages = [
         totals[..., 0] / totals[..., 1],

@@ -9,7 +9,7 @@ from scipy import stats
 from analysis.describe import signals, statistics
 from analysis.describe.curves import hazard, profile
 from analysis.describe.repeats import repeat_starts, repeating
-from analysis.intervals import Estimate, estimate, wilson
+from analysis.intervals import Estimate
 from analysis.published import ORACLE_ANALYSIS, published_for
 from analysis.verdict import Gap, verdict
 from oracle.records.selection import select_prompts
@@ -326,33 +326,6 @@ def test_reliability_by_hand():
 def test_unknown_signal_is_refused():
     with pytest.raises(ValueError, match="confidence, entropy, margin, not 'logit'"):
         signals.score(random_trace(2), "logit")
-
-
-# --- intervals -------------------------------------------------------------------------------------------------------
-
-
-def test_bootstrap_interval_is_seeded_and_has_the_right_width():
-    rng = np.random.default_rng(0)
-    sums = np.stack([rng.normal(5, 2, 400), np.ones(400)], axis=1)
-    ratio = lambda s: s[..., 0] / s[..., 1]  # noqa: E731
-    found = estimate(sums, ratio, seed=3)
-    assert found == estimate(sums, ratio, seed=3) != estimate(sums, ratio, seed=4)
-    assert found.high - found.low == pytest.approx(2 * 1.96 * 2 / 20, rel=0.15)
-    many = np.concatenate([sums] * 25)  # 10,000 prompts: resampled in groups, a fifth of the width
-    wide = estimate(many, ratio)
-    assert wide.high - wide.low == pytest.approx((found.high - found.low) / 5, rel=0.15)
-
-
-def test_wilson_stays_inside_and_matches_the_formula():
-    low, high = wilson(np.array([0, 5, 10]), np.array([10, 10, 10]))
-    expected = stats.binomtest(5, 10).proportion_ci(method="wilson")
-    assert (low[1], high[1]) == pytest.approx((expected.low, expected.high))
-    assert low[0] == 0 and high[0] > 0.2 and low[2] < 0.8 and high[2] == pytest.approx(1)
-
-
-def test_estimate_prints_its_interval():
-    assert str(Estimate(1.23456, 1.1, 1.4)) == "1.23 (1.1 to 1.4)"
-    assert str(Estimate(1.2, float("nan"), float("nan"))) == "1.2"
 
 
 # --- verdict ---------------------------------------------------------------------------------------------------------

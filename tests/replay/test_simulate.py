@@ -197,7 +197,7 @@ def test_independent_acceptance_meets_the_textbook():
     assert result.tokens_per_iteration == pytest.approx(3.6893, rel=0.01)
 
 
-def test_the_interval_resamples_prompts():
+def test_the_interval_is_over_prompts():
     plain, drafted = np.array([10.0, 10.0, 10.0]), np.array([5.0, 5.0, 5.0])
     assert ratio(plain, drafted) == Estimate(2.0, 2.0, 2.0)
     found = ratio(np.array([10.0] * 40), np.array([5.0, 10.0] * 20))
