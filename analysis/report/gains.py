@@ -19,7 +19,11 @@ def gains_section(study: Study) -> Markup:
     rows = [
         (name, _points(part), what)
         for name, part, what in (
-            ("Coin flips of this agreement", found.split.coin, "what it gains where tokens are shuffled over all texts"),
+            (
+                "Coin flips of this agreement",
+                found.split.coin,
+                "what it gains where tokens are shuffled over all texts",
+            ),
             ("Between prompts", found.split.between, "what is added where they are shuffled within each text only"),
             ("Within prompts", found.split.within, "what their order within the texts adds"),
             (f"{OPTIMAL} in all", found.of_kind(OPTIMAL).gain, "the sum of these three"),
@@ -40,7 +44,9 @@ def gains_section(study: Study) -> Markup:
 
 
 def _words(found: Gains) -> str:
-    some = "" if found.prompts == found.of else f" Replayed on {found.prompts:,} of {found.of:,} prompts, evenly spread."
+    some = (
+        "" if found.prompts == found.of else f" Replayed on {found.prompts:,} of {found.of:,} prompts, evenly spread."
+    )
     return (
         "An oracle knows every outcome beforehand, so it gains over a constant even where outcomes are coin flips. Only"
         " what it gains beyond shuffled tokens lies in the text, and only what a policy gains on prompts that did not"
