@@ -12,11 +12,16 @@ import numpy as np
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
-from oracle.records.typed import Count, Object, Positive, Price, Text, check, read_json, says, short
+from oracle.records.typed import Count, Number, Object, Positive, Price, Text, check, read_json, says, short
 from oracle.records.whole import write_whole
 
 SCHEMA_VERSION = 1
 DEFAULT_DRAFT = 0.1  # price of a draft step, in target steps, where none was measured
+# Prices that are one number each, in the order of the price vector (`CostModel.price_names`).
+_SINGLE = (
+    *("draft", "draft_first", "draft_context", "verify_context", "iteration"),
+    *("plain", "plain_context", "draft_prefill", "target_prefill"),
+)
 PAIR_FACTS = ("pair", "target", "draft", "dtype")  # in ``machine``: which pair was measured, and in what number format
 
 
@@ -37,6 +42,7 @@ class _Fields(TypedDict, total=False):
 
     draft: Price
     draft_first: Price | None
+    draft_phase: tuple[tuple[Positive, Price], ...]
     draft_context: Price
     verify: tuple[tuple[Positive, Price], ...]
     verify_context: Price
@@ -48,6 +54,7 @@ class _Fields(TypedDict, total=False):
     unit: Text
     machine: Object
     measured_range: _Ranges
+    covariance: tuple[tuple[Number, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ class CostModel:
     costs the same as producing one.  Where a field is None, the field in brackets is used.
     """
 
-    draft: float  # a draft step that reads one token
+    draft: float  # a draft step that reads one token; where there is a draft_phase: one beyond its last count
     draft_first: float | None = None  # the first step of a round: reads two tokens and starts the round (draft)
     draft_context: float = 0.0  # added to a draft step for each token of context
     verify: tuple[tuple[int, float], ...] = ((1, 1.0),)  # (tokens, cost) of a target pass; linear between and beyond
@@ -71,22 +78,33 @@ class CostModel:
     unit: str = "target step"
     machine: dict = field(default_factory=dict, compare=False)  # where and how it was measured
     measured_range: dict = field(default_factory=dict, compare=False)  # {"tokens": [low, high], "context": [low, high]}
+    # (tokens, cost) of a whole drafting phase, linear between; empty: draft_first, then draft for each further step
+    draft_phase: tuple[tuple[int, float], ...] = ()
+    # Of the prices as `price_names` lists them: row i of the lower triangle has i + 1 numbers; empty: not known
+    covariance: tuple[tuple[float, ...], ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         given = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         for name, value in check(_Fields, given, "cost").items():
             object.__setattr__(self, name, value)
-        counts, costs = [n for n, _ in self.verify], [cost for _, cost in self.verify]
-        if not self.verify or counts[0] != 1 or sorted(set(counts)) != counts:
-            raise ValueError(f"cost: verify is {short(self.verify)}; token counts must start at 1 and increase")
-        if costs[0] <= 0 or sorted(costs) != costs:
-            wanted = "costs must be above 0 and never fall as tokens are added"
-            raise ValueError(f"cost: verify is {short(self.verify)}; {wanted}")
+        if not self.verify:
+            raise ValueError("cost: verify is (); token counts must start at 1 and increase")
+        _check_curve("verify", self.verify, above_zero=True)
+        _check_curve("draft_phase", self.draft_phase)
         if self.plain == 0 and not self.plain_context:
             raise ValueError("cost: plain is 0; it must be above 0 (or null: the price of verifying one token)")
         for name, (low, high) in ((name, self.measured_range.get(name, (0, 0))) for name in ("tokens", "context")):
             if low > high:
                 raise ValueError(f"cost: measured_range.{name} is [{low}, {high}]; the lower end must come first")
+        if self.covariance:
+            _check_covariance(self.covariance, len(self.price_names))
+
+    @property
+    def price_names(self) -> tuple[str, ...]:
+        """Every price of this model, in the order of its price vector: single ones, then the two tables by count."""
+        single = [name for name in _SINGLE if getattr(self, name) is not None]
+        tables = [f"{name}.{count}" for name in ("draft_phase", "verify") for count, _ in getattr(self, name)]
+        return (*single, *tables)
 
     def verification(self, tokens: np.ndarray) -> np.ndarray:
         """Cost of a target pass over ``tokens`` (int array, >= 1) at context length 0.
@@ -99,13 +117,21 @@ class CostModel:
 
     def drafting(self, drafted: np.ndarray, context: np.ndarray | float = 0) -> np.ndarray:
         """Cost of drafting ``drafted`` tokens (int array, >= 0) from context length ``context``."""
-        first = self.draft if self.draft_first is None else self.draft_first
-        steps = first + (np.maximum(drafted, 1) - 1) * self.draft
+        steps = self.phase(drafted)
         if not self.draft_context:
             return np.where(drafted > 0, steps, 0.0)
         # Step j of the round reads context + j tokens: the sum over the round is k * context + k (k - 1) / 2.
         growth = self.draft_context * drafted * (context + (drafted - 1) / 2)
         return np.where(drafted > 0, steps, 0.0) + growth
+
+    def phase(self, drafted: np.ndarray) -> np.ndarray:
+        """Cost of a drafting phase of ``drafted`` tokens (int array, >= 1), what its context adds left out."""
+        steps = np.maximum(drafted, 1)
+        if not self.draft_phase:
+            first = self.draft if self.draft_first is None else self.draft_first
+            return first + (steps - 1) * self.draft
+        counts, costs = (np.array(column, dtype=float) for column in zip(*self.draft_phase, strict=True))
+        return np.interp(steps, counts, costs) + self.draft * np.maximum(steps - counts[-1], 0)
 
     def round(
         self, drafted: np.ndarray, context: np.ndarray | float = 0, passes: np.ndarray | None = None
@@ -148,7 +174,12 @@ class CostModel:
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON, whole, making the folder.  Raises OSError that names the file."""
-        text = json.dumps({"schema": SCHEMA_VERSION, **dataclasses.asdict(self)}, indent=1, allow_nan=False)
+        stored = {"schema": SCHEMA_VERSION, **dataclasses.asdict(self)}
+        matrix = stored.pop("covariance")  # hundreds of numbers: a line a row, not a line a number
+        text = json.dumps(stored, indent=1, allow_nan=False)
+        if matrix:
+            rows = ",\n".join(f"  {json.dumps(row, allow_nan=False)}" for row in matrix)
+            text = f'{text[:-2]},\n "covariance": [\n{rows}\n ]\n}}'
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         write_whole(Path(path), lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
 
@@ -174,6 +205,38 @@ class CostModel:
             return CostModel(**stored)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
+
+
+def _check_curve(name: str, curve: tuple[tuple[int, float], ...], above_zero: bool = False) -> None:
+    """Raise ValueError unless counts start at 1 and increase, and costs never fall."""
+    counts, costs = [count for count, _ in curve], [cost for _, cost in curve]
+    if counts and (counts[0] != 1 or sorted(set(counts)) != counts):
+        raise ValueError(f"cost: {name} is {short(curve)}; token counts must start at 1 and increase")
+    if sorted(costs) != costs or (above_zero and costs[0] <= 0):
+        wanted = "costs must be above 0 and never fall" if above_zero else "costs must never fall"
+        raise ValueError(f"cost: {name} is {short(curve)}; {wanted} as tokens are added")
+
+
+def _check_covariance(rows: tuple[tuple[float, ...], ...], prices: int) -> None:
+    """Raise ValueError unless the lower triangle is that of a covariance matrix of so many prices."""
+    if [len(row) for row in rows] != list(range(1, prices + 1)):
+        raise ValueError(
+            f"cost: covariance has {len(rows)} rows; it must be a lower triangle, one row for each of {prices} prices"
+        )
+    full = symmetric(rows)
+    spread = np.sqrt(np.maximum(np.diag(full), 0))
+    scale = np.where(spread > 0, spread, 1)
+    # Stored numbers are rounded, and prices that move together make it singular.
+    if np.linalg.eigvalsh(full / scale / scale[:, None]).min(initial=0) < -1e-3:
+        raise ValueError("cost: covariance is no covariance matrix: it gives some sum of prices a negative variance")
+
+
+def symmetric(rows: tuple[tuple[float, ...], ...]) -> np.ndarray:
+    """The matrix float [p, p] of a lower triangle."""
+    full = np.zeros((len(rows), len(rows)))
+    for number, row in enumerate(rows):
+        full[number, : number + 1] = full[: number + 1, number] = row
+    return full
 
 
 def iid_tokens_per_iteration(acceptance: float, tokens: int) -> float:

@@ -113,6 +113,7 @@ def iid_test(data: Trace | Sample, draws: int | None = None, seed: int = 0) -> I
     p_spread = _ranks(spread) if several else untested
     least = np.fmin(p_shape, p_spread)
     level_each = max((p for p in np.unique(least) if (least <= p).mean() <= LEVEL), default=0.0)
+    opening = len(texts.sizes) / (rejections + len(texts.sizes))
     return IidTest(
         acceptance=acceptance,
         p=float((least <= least[0]).mean()),
@@ -121,7 +122,7 @@ def iid_test(data: Trace | Sample, draws: int | None = None, seed: int = 0) -> I
         level_each=float(level_each),
         draws=draws,
         hidden_between=_hidden_between(texts.sizes, acceptance, spread, level_each) if several else nothing,
-        hidden_within=nothing if shape is None else _hidden_within(shape, edges, acceptance, level_each),
+        hidden_within=nothing if shape is None else _hidden_within(shape, edges, acceptance, opening, level_each),
     )
 
 
@@ -254,13 +255,16 @@ def _hidden_between(sizes: np.ndarray, acceptance: float, spread: np.ndarray, le
     return math.sqrt(correlation * acceptance * (1 - acceptance))
 
 
-def _hidden_within(shape: _Shape, edges: np.ndarray, acceptance: float, level: float) -> float:
-    """Correlation of neighbouring tokens (a Markov chain of this acceptance) that the shape shows with `POWER`."""
+def _hidden_within(shape: _Shape, edges: np.ndarray, acceptance: float, opening: float, level: float) -> float:
+    """Correlation of neighbouring tokens (a Markov chain of this acceptance) that the shape shows with `POWER`.
+
+    ``opening``: share of the runs that open a text, and follow no rejection.
+    """
     found = np.quantile(shape.distance, 1 - level)
-    coins = np.add.reduceat(_chances(edges, acceptance, 0.0), shape.starts)
+    coins = np.add.reduceat(_chances(edges, acceptance, opening, 0.0), shape.starts)
 
     def share(correlation: float) -> float:
-        chances = np.add.reduceat(_chances(edges, acceptance, correlation), shape.starts)
+        chances = np.add.reduceat(_chances(edges, acceptance, opening, correlation), shape.starts)
         away = (shape.expected * (chances / coins - 1) ** 2).sum()
         freedom = max(len(coins) - 2, 1)  # the acceptance is estimated
         return float((np.random.default_rng(1).noncentral_chisquare(freedom, away, 1000) > found).mean())
@@ -268,9 +272,9 @@ def _hidden_within(shape: _Shape, edges: np.ndarray, acceptance: float, level: f
     return _first(lambda correlation: share(correlation) >= POWER, 1.0)
 
 
-def _chances(edges: np.ndarray, acceptance: float, correlation: float) -> np.ndarray:
-    """Chance of each class of lengths of a run that follows a rejection, float [C], in a Markov chain of agreements."""
-    first = acceptance * (1 - correlation)  # agreement after a rejection
+def _chances(edges: np.ndarray, acceptance: float, opening: float, correlation: float) -> np.ndarray:
+    """Chance of each class of lengths of a run, float [C], in a Markov chain of agreements."""
+    first = acceptance * (1 - (1 - opening) * correlation)  # agreement at the start of a run
     later = acceptance + correlation * (1 - acceptance)  # agreement after an agreement
     reached = np.concatenate(([1.0], first * later ** (edges - 1.0), [0.0]))
     return -np.diff(reached)

@@ -12,7 +12,7 @@ from analysis.cost import DEFAULT_DRAFT, CostModel
 from analysis.describe.signals import SignalQuality, signal_quality
 from analysis.describe.statistics import Description, Sample, describe
 from analysis.fit.distributions import Counts, Fit, GoodnessOfFit, best, fit_all, goodness_of_fit
-from analysis.gains.heldout import held_out
+from analysis.gains.heldout import best_held_out
 from analysis.gains.loss import loss
 from analysis.gains.split import gains
 from analysis.independence import iid_test
@@ -123,7 +123,7 @@ def findings(trace: Trace, cost: CostModel = ASSUMED) -> Findings:
 
 
 def _findings(trace: Trace, cost: CostModel, swept: Sweep, oracle: Totals) -> Findings:
-    held = held_out(swept.constants(), swept.results)
+    held = best_held_out(swept.constants(), swept.results)
     evidence = Evidence(
         description=describe(trace),
         iid=iid_test(trace),
@@ -141,7 +141,7 @@ def _oracle(trace: Trace, cost: CostModel) -> Totals:
 
 
 def _counts(sample: Sample) -> Counts:
-    return Counts.from_samples(sample.accepted, sample.censored)
+    return Counts.from_samples(sample.accepted, sample.censored, sample.prompt)
 
 
 def study(source: Source, name: str, policies: Sequence[str | Policy | Callable]) -> Study:

@@ -78,6 +78,7 @@ def verdict(found: Evidence) -> Verdict:
         *_caveats(found.description),
         _gap(found),
         on_split,
+        _variance(found.description),
         on_prompts,
         on_signals,
         on_policies,
@@ -190,6 +191,17 @@ def _split(gains: Gains | None) -> tuple[bool | None, bool | None, str]:
 def _part(found: Estimate) -> str:
     sure = found.low > 0 or found.high < 0
     return f"{_percent(found, '')}{'' if sure else ' (not distinguishable from nothing)'}"
+
+
+def _variance(description: Description) -> str:
+    """The same two parts in the variance of the oracle SL."""
+    found = description.everything.heterogeneity
+    if math.isnan(found.between.value) or math.isnan(found.between.low):
+        return ""
+    return (
+        f"To the variance that coin flips would give the oracle SL, differences between prompts add "
+        f"{_percent(found.between)}, the order of tokens within prompts {_percent(found.within)}."
+    )
 
 
 def _per_prompt(gains: Gains | None) -> tuple[bool | None, str]:

@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from oracle.prompts.sets import load_prompts
     from oracle.records.runs import Runs
     from oracle.records.trace import Trace
-    from oracle.workflows.study import calibrate, fit, report, simulate, stats
+    from oracle.workflows.study import calibrate, compare_traces, fit, report, simulate, stats
     from oracle.workflows.validate import compare, validate
 
 __all__ = [
-    "Budget", "CostModel", "Pair", "Runs", "Source", "Trace", "calibrate", "collect", "compare", "fit", "list_policies",
-    "load_pair", "load_prompts", "measure", "parse", "plot_calibration", "plot_hazard", "plot_heatmap",
-    "plot_histogram", "plot_iterations", "plot_position", "plot_roc", "plot_simulated_vs_measured", "plot_survival",
-    "plot_variance", "report", "save", "simulate", "stats", "validate",
+    "Budget", "CostModel", "Pair", "Runs", "Source", "Trace", "calibrate", "collect", "compare", "compare_traces",
+    "fit", "list_policies", "load_pair", "load_prompts", "measure", "parse", "plot_calibration", "plot_hazard",
+    "plot_heatmap", "plot_histogram", "plot_iterations", "plot_position", "plot_roc", "plot_simulated_vs_measured",
+    "plot_survival", "plot_variance", "report", "save", "simulate", "stats", "validate",
 ]  # fmt: skip
 
 _MODULES = {
@@ -59,7 +59,7 @@ _MODULES = {
     "oracle.prompts.sets": ("load_prompts",),
     "oracle.records.runs": ("Runs",),
     "oracle.records.trace": ("Trace",),
-    "oracle.workflows.study": ("calibrate", "fit", "report", "simulate", "stats"),
+    "oracle.workflows.study": ("calibrate", "compare_traces", "fit", "report", "simulate", "stats"),
     "oracle.workflows.validate": ("compare", "validate"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

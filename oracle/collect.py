@@ -16,6 +16,7 @@ from oracle.models.identity import describe
 from oracle.models.pair import Pair
 from oracle.progress import bar
 from oracle.prompts.encode import Encoded, digest, encode
+from oracle.records.spread import standard_deviation
 from oracle.records.trace import FOLDER, Trace, to_table
 from oracle.records.typed import whole
 from oracle.records.writing import Writing, writing
@@ -58,7 +59,7 @@ class Collected:
     tokens: int
     agreement: float  # share of positions where the first token drafted is the target's
     accepted_mean: float  # oracle SL over the oracle's iterations: tokens accepted
-    accepted_sd: float
+    accepted_sd: float  # n - 1 in the denominator; NaN for one iteration
     detect_mean: float  # the same with the draft pass that disagrees counted too: accepted + 1
     detect_sd: float
     censored: float  # share of these iterations that the end of a text cut short
@@ -118,17 +119,18 @@ def collect(
 
 
 def summarize(trace: Trace) -> Collected:
-    """The numbers of a trace; standard deviations are divided by n."""
+    """The numbers of a trace."""
     found = trace.outcomes
     accepted = found.accepted[found.starts]
+    spread = standard_deviation(accepted)
     return Collected(
         prompts=trace.prompts,
         tokens=trace.tokens,
         agreement=float((found.run > 0).mean()),
         accepted_mean=float(accepted.mean()),
-        accepted_sd=float(accepted.std()),
+        accepted_sd=spread,
         detect_mean=float(accepted.mean() + 1),
-        detect_sd=float(accepted.std()),
+        detect_sd=spread,
         censored=float(found.censored[found.starts].mean()),
         skipped=len(trace.meta.get("skipped", ())),
     )

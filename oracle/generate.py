@@ -46,7 +46,8 @@ def assisted(pair: Pair, prompt: np.ndarray, settings: Settings, *, max_new_toke
     run was not under these settings.
     """
     check_settings(pair, settings)
-    watch = _Watch(clock, len(prompt), settings.adaptive)
+    lookaheads = settings.lookaheads(max_new_tokens)
+    watch = _Watch(clock, len(prompt), settings.adaptive, lookaheads)
     with neutral(pair):
         config = pair.draft.generation_config  # a fresh one: `neutral` restores the draft's own
         config.num_assistant_tokens = settings.tokens
@@ -57,7 +58,7 @@ def assisted(pair: Pair, prompt: np.ndarray, settings: Settings, *, max_new_toke
         after = config.num_assistant_tokens
     watch.check_numbers()
     observed = _assisted_rows(watch.rounds, text, start, end, after)
-    _check_in_force(observed, settings)
+    _check_in_force(observed, settings, lookaheads)
     return observed
 
 
@@ -104,6 +105,7 @@ class _Watch:
     clock: Clock
     prompt: int  # tokens
     adaptive: bool = True
+    lookaheads: list[int] | None = None  # what each draft's own length is set to; None: the library's schedule decides
     rounds: list[dict[str, Any]] = field(default_factory=list)
     forwards: list[tuple[float, float]] = field(default_factory=list)  # start and end of every target pass
     drafting: bool = False  # the draft may be the target itself: its passes are not target passes
@@ -122,6 +124,8 @@ class _Watch:
         get, update = generator.get_candidates, generator.update_candidate_strategy
 
         def get_candidates(ids, *args, **kwargs):
+            if self.lookaheads is not None:
+                generator.num_assistant_tokens = self.lookaheads[len(self.rounds)]
             note = {
                 "position": ids.shape[1] - self.prompt,
                 "budget": generator.num_assistant_tokens,
@@ -258,10 +262,11 @@ def columns_of(values: dict[str, Any]) -> dict[str, np.ndarray]:
     return {name: np.asarray(values[name], dtype=kind) for name, kind in ITERATION_COLUMNS.items()}
 
 
-def _check_in_force(observed: Observed, settings: Settings) -> None:
+def _check_in_force(observed: Observed, settings: Settings, lookaheads: list[int] | None) -> None:
     """Raise RuntimeError unless the iterations show the settings that were asked for."""
     seen = observed.iterations
-    asked: dict[str, tuple[Any, Any]] = {"num_assistant_tokens": (settings.tokens, seen["budget"][0])}
+    begun = settings.tokens if lookaheads is None else lookaheads[0]
+    asked: dict[str, tuple[Any, Any]] = {"num_assistant_tokens": (begun, seen["budget"][0])}
     asked["assistant_confidence_threshold"] = (settings.threshold, seen["threshold"][0])
     if not settings.adaptive:
         asked["a fixed threshold"] = (
@@ -269,7 +274,9 @@ def _check_in_force(observed: Observed, settings: Settings) -> None:
             seen["threshold"][np.argmax(seen["threshold"] != settings.threshold)],
         )
     following = seen["budget"][1:]
-    if settings.schedule == "constant":
+    if lookaheads is not None:
+        expected = np.array(lookaheads[1 : len(seen["budget"])], dtype=int)
+    elif settings.schedule == "constant":
         expected = np.full(len(following), settings.tokens)
     else:
         whole = (seen["accepted"] == seen["drafted"])[:-1]

@@ -218,7 +218,7 @@ def _observe(plan: Plan, prompt: Encoded, policy: Policy, state: State) -> tuple
 
         return draft_and_verify(plan.pair, prompt.tokens, policy, state, **options)
     observed = assisted(plan.pair, prompt.tokens, settings, **options)
-    return observed, state_left(policy, state, observed.tokens_after)
+    return observed, state_left(policy, state, observed.tokens_after, len(observed.iterations["drafted"]))
 
 
 def _warm_up(plan: Plan) -> None:
@@ -294,7 +294,11 @@ def _settings_text(policy: Policy) -> dict[str, Any]:
     from oracle.policies.library import settings_of
 
     settings = settings_of(policy)
-    return {} if settings is None else asdict(settings)
+    if settings is None:
+        return {}
+    found = asdict(settings)
+    del found["drawn"]  # of a call, not of the run
+    return found if settings.seed is not None else {name: value for name, value in found.items() if name != "seed"}
 
 
 def _binding(meta: dict) -> dict[str, Any]:

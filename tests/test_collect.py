@@ -540,7 +540,7 @@ def test_summary_by_hand():
     assert (summary.prompts, summary.tokens, summary.skipped) == (2, 6, 1)
     assert summary.agreement == pytest.approx(4 / 6)
     assert summary.accepted_mean == pytest.approx(2 / 4) and summary.detect_mean == pytest.approx(6 / 4)
-    assert summary.accepted_sd == summary.detect_sd == pytest.approx(np.std([2, 0, 0, 0]))
+    assert summary.accepted_sd == summary.detect_sd == pytest.approx(np.std([2, 0, 0, 0], ddof=1))
     assert summary.censored == pytest.approx(2 / 4)
 
 

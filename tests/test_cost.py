@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -53,6 +54,13 @@ def test_a_round_by_hand():
     assert cost.step(20) == 20
 
 
+def test_a_drafting_phase_is_a_table_linear_between_and_a_step_a_token_beyond():
+    cost = CostModel(draft=0.5, draft_first=9.0, draft_phase=((1, 1.0), (3, 2.0), (5, 4.0)))
+    assert cost.drafting(np.array([0, 1, 2, 3, 4, 5, 7])).tolist() == [0.0, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0]
+    grown = dataclasses.replace(cost, draft_context=0.1)
+    assert grown.drafting(np.array([3]), 20).tolist() == pytest.approx([2.0 + 6.3])
+
+
 def test_plain_decoding_may_have_its_own_price():
     assert CostModel(draft=0.1, plain=0.9, plain_context=0.01).step(10) == pytest.approx(1.0)
 
@@ -75,6 +83,8 @@ def test_plain_decoding_may_have_its_own_price():
         {"draft": 0.1, "verify": 5},
         {"draft": 0.1, "plain": 0.0},
         {"draft": 10**400},
+        {"draft": 0.1, "draft_phase": ((2, 1.0),)},
+        {"draft": 0.1, "draft_phase": ((1, 1.0), (2, 0.9))},
     ],
 )
 def test_impossible_prices_are_refused(fields):

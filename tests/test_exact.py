@@ -37,6 +37,7 @@ POLICIES = (
     "heuristic:tokens=5,threshold=0.4",
     "heuristic:tokens=20,threshold=0.4",
     "heuristic_transient:tokens=5",
+    "random:tokens=7",
     "roc",
 )
 WITH_EOS = (
@@ -91,7 +92,7 @@ def real(pair, trace, policy):
         settings = settings_of(policy, state)
         limit = int(trace.max_new_tokens[number])
         seen = assisted(pair, prompt_of(trace, number), settings, max_new_tokens=limit, clock=Clock())
-        state = after_prompt(policy, state_left(policy, state, seen.tokens_after))
+        state = after_prompt(policy, state_left(policy, state, seen.tokens_after, len(seen.iterations["drafted"])))
         rows += [(number, *row) for row in zip(*(seen.iterations[name].tolist() for name in COLUMNS), strict=True)]
         texts.append(seen.tokens.tolist())
     return rows, texts, state

@@ -15,6 +15,7 @@ from oracle.models.caches import rollback
 from oracle.models.decoding import switched_off
 from oracle.models.pair import Pair
 from oracle.policies import parse
+from oracle.policies.drawn import Random
 from oracle.policies.library import settings_of
 from oracle.policies.thresholds import Dynamic
 from oracle.timing import Clock, _wait_for, clock_for, describe_machine
@@ -39,6 +40,7 @@ def run(pair, settings, limit=24, clock=None):
         ("heuristic_transient:tokens=9,threshold=0.2", Settings(9, "heuristic_transient", 0.2)),
         ("roc", Settings(20, threshold=0.4, adaptive=True)),
         ("roc:threshold=0", Settings(20)),
+        ("random:tokens=9,seed=3", Settings(9, seed=3)),
         ("none", None),
     ],
 )
@@ -69,6 +71,13 @@ def test_the_settings_are_in_force_and_the_drafts_own_config_is_not_touched():
     assert seen["drafted"].tolist() == np.minimum(3, room).tolist()
     assert set(seen["budget"]) == {3} and set(seen["threshold"]) == {0.0}
     assert pair.draft.generation_config.to_dict() == before
+
+
+def test_a_drawn_lookahead_is_in_force_before_each_draft():
+    seen = run(tiny_pair(), Settings(4, seed=1, drawn=2)).iterations
+    drawn = [Random(4, 1).lookahead(2 + number) for number in range(len(seen["budget"]))]
+    assert seen["budget"].tolist() == drawn and len(set(drawn[:8])) == 4
+    assert seen["drafted"].tolist() == np.minimum(drawn, 24 - seen["position"] - 1).tolist()
 
 
 def test_an_error_in_a_call_leaves_the_models_as_they_were():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from analysis.describe.statistics import Sample
-from analysis.independence import DRAWS, iid_test
+from analysis.independence import draws_for, iid_test
 from tests.builders.flips import beta, coins, markov, sample
 from tests.builders.synthetic import synthetic
 from tests.builders.traces import pattern, trace
@@ -45,31 +45,28 @@ def test_a_trace_is_tested_like_its_sample():
 
 @pytest.mark.parametrize("prompts", [5, 10, 20, 60])
 def test_coin_flips_are_rejected_at_the_level(prompts):
-    repeats = 300
-    rejected = 0
+    rejected, repeats = 0, 150
     for seed in range(repeats):
         agrees = coins(prompts, 64, 0.8, np.random.default_rng([prompts, seed]))
         rejected += bool(iid_test(sample(agrees), draws=99, seed=seed).rejected)
-    assert (
-        0.02 <= rejected / repeats <= 0.095
-    )  # 0.05 within 3 standard errors; benchmarks/bench_independence.py is finer
+    assert 0.013 <= rejected / repeats <= 0.1  # 0.05 within some 2.5 standard errors; the benchmark looks closer
 
 
 @pytest.mark.parametrize("most", [2, 5])
 def test_records_that_end_a_run_early_are_tested_at_the_level(most):
     rejected = 0
-    for seed in range(200):
+    for seed in range(100):
         agrees = coins(12, 64, 0.8, np.random.default_rng([7, seed]))
         rejected += bool(iid_test(sample(agrees, most=most), draws=99, seed=seed).rejected)
-    assert rejected / 200 <= 0.1
+    assert rejected / 100 <= 0.11
 
 
 def test_texts_of_unequal_length_are_tested_at_the_level():
     lengths, rejected = np.array([1, 2, 9, 20, 64, 64, 200]), 0
-    for seed in range(200):
+    for seed in range(100):
         agrees = coins(len(lengths), 200, 0.8, np.random.default_rng([9, seed]))
         rejected += bool(iid_test(sample(agrees, lengths), draws=99, seed=seed).rejected)
-    assert 0.01 <= rejected / 200 <= 0.1
+    assert 0.01 <= rejected / 100 <= 0.11
 
 
 @pytest.mark.parametrize("prompts", [5, 20])
@@ -120,9 +117,8 @@ def test_the_seed_decides_and_draws_are_few_enough_for_large_traces():
     made = sample(coins(10, 64, 0.8, np.random.default_rng(0)))
     assert iid_test(made, seed=1) == iid_test(made, seed=1)
     assert iid_test(made, seed=1) != iid_test(made, seed=2)
-    assert iid_test(made).draws == DRAWS[0]
-    large = iid_test(sample(coins(40, 64_000, 0.8, np.random.default_rng(0))))
-    assert large.draws == DRAWS[-1]
+    assert iid_test(made).draws == 999
+    assert [draws_for(tokens) for tokens in (1_000, 1_000_000, 10**9)] == [999, 199, 99]
     with pytest.raises(ValueError, match="at least 99, not 98"):
         iid_test(made, draws=98)
 

@@ -74,6 +74,40 @@ def test_the_heuristic_carries_over_within_a_repeat_only():
     assert {call.budget[0] for call in runs.of("heuristic_transient:tokens=4")} == {4}
 
 
+def test_drawn_lookaheads_go_on_from_prompt_to_prompt_and_are_replayed_exactly(tmp_path):
+    pair, policy = tiny_pair(), "random:tokens=6,seed=1"
+    runs = run(pair, [policy], limit=20, prompts=PROMPTS)
+    in_force = {"tokens": 6, "schedule": "constant", "threshold": 0.0, "adaptive": False, "seed": 1}
+    assert runs.meta["policies"] == {"none": {}, policy: in_force}
+    for repeat in range(2):
+        budgets = [int(budget) for call in runs.of(policy) if call.repeat == repeat for budget in call.budget]
+        assert budgets == [parse(policy).lookahead(number) for number in range(len(budgets))]
+        assert sorted(budgets[:6]) == [1, 2, 3, 4, 5, 6]
+    collect(pair, PROMPTS, tmp_path, max_new_tokens=20, max_overrun=32)
+    replayed = simulate(Trace.load(tmp_path), policy)
+    for column in ("position", "drafted", "accepted"):
+        measured_column = np.concatenate([getattr(call, column) for call in runs.of(policy) if call.repeat == 0])
+        assert getattr(replayed, column).tolist() == measured_column.tolist()
+    assert {call.generator for call in runs.of(policy)} == {"library"}
+
+
+def test_drawn_lookaheads_go_on_after_an_interruption(tmp_path, monkeypatch):
+    pair, policy = tiny_pair(), ["random:tokens=6"]
+    whole, made, observe = facts(run(pair, policy)), [], module._observe
+
+    def stop_after(*args):
+        if len(made) == 2 + 3:  # 2 to warm up
+            raise KeyboardInterrupt
+        made.append(1)
+        return observe(*args)
+
+    monkeypatch.setattr(module, "_observe", stop_after)
+    with pytest.raises(KeyboardInterrupt):
+        run(pair, policy, out=tmp_path / "runs")
+    monkeypatch.setattr(module, "_observe", observe)
+    assert facts(run(pair, policy, out=tmp_path / "runs", resume=True)) == whole
+
+
 def test_the_order_of_prompts_matters_to_the_heuristic_alone():
     pair, policies = tiny_pair(), ["heuristic:tokens=8", "heuristic_transient:tokens=8"]
     there = run(pair, policies, limit=20, repeats=1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.intervals import RESAMPLES, bands, share_bands, sum_by, units
+from analysis.intervals import ratio_bands, share_bands, sum_by, units
 from oracle.records.trace import Trace
 
 ALONG = ("iteration", "position")
@@ -49,7 +49,7 @@ def hazard(trace: Trace, longest: int = 64) -> Curve:
     return Curve(x[known], share[known], low[known], high[known], trials[known].astype(np.int64))
 
 
-def profile(trace: Trace, along: str = "iteration", bins: int = 20, resamples: int = RESAMPLES, seed: int = 0) -> Curve:
+def profile(trace: Trace, along: str = "iteration", bins: int = 20) -> Curve:
     """Mean accepted tokens of the oracle iterations that start in each of ``bins`` equal stretches of the text.
 
     ``along`` is "iteration" (index within the prompt, 0 = first, 1 = last; the one of the published figure) or
@@ -66,10 +66,10 @@ def profile(trace: Trace, along: str = "iteration", bins: int = 20, resamples: i
     cell = units(trace.prompts)[prompt] * bins + column
     rows = int(units(trace.prompts).max()) + 1
     sums = sum_by(cell, np.stack([accepted, np.ones(len(runs))], axis=1), rows * bins)
-    table = sums.reshape(rows, bins, 2).transpose(0, 2, 1).reshape(rows, 2 * bins)
-    low, high, value = bands(table, lambda s: s[..., :bins] / s[..., bins:], resamples, seed)
-    count = table[:, bins:].sum(axis=0).astype(np.int64)
-    return Curve((np.arange(bins) + 0.5) / bins, value, low, high, count)
+    tokens, count = sums.reshape(rows, bins, 2).transpose(2, 0, 1)
+    # One token more is emitted than accepted, which makes a ratio that is never 0: its interval is moved back by one.
+    low, high, value = (edge - 1 for edge in ratio_bands(tokens + count, count))
+    return Curve((np.arange(bins) + 0.5) / bins, value, np.maximum(low, 0), high, count.sum(axis=0).astype(np.int64))
 
 
 def _table(row: np.ndarray, column: np.ndarray, rows: int, columns: int) -> np.ndarray:

@@ -14,7 +14,8 @@ from typing import Protocol
 
 import numpy as np
 
-from analysis.intervals import NORMAL_975, RESAMPLES, Estimate, estimate, share_bands, sum_by, units
+from analysis.describe.calibration import calibration_error
+from analysis.intervals import Estimate, ratio, share_bands, sum_by, t_975, units
 from oracle.records.selection import parts
 from oracle.records.trace import SIGNALS, Trace
 
@@ -49,6 +50,7 @@ class SignalQuality:
     spearman: float  # rank correlation of score and acceptance
     calibration_error: Estimate  # mean distance between score and share accepted, over 15 bins, weighted by count
     brier: Estimate  # mean squared distance between score and outcome (1 accepted, 0 refused)
+    calibration_if_perfect: float = float("nan")  # what a perfectly calibrated score would show here
 
 
 @dataclass(frozen=True)
@@ -107,8 +109,6 @@ def signal_quality(
     at: np.ndarray | None = None,
     positions: str = EVERY,
     names: Sequence[str] | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
 ) -> list[SignalQuality]:
     """Signals (None: those that the trace has) judged at the positions ``at`` (bool [N], None = all).
 
@@ -128,8 +128,6 @@ def signal_quality(
             getattr(trace, signal)[keep],
             outcome,
             number,
-            resamples,
-            seed,
         )
         for signal in names
     ]
@@ -176,8 +174,8 @@ def roc_curve(
 def auc(values: np.ndarray, outcome: np.ndarray, prompt: np.ndarray) -> Estimate:
     """Area under the ROC curve of ``values`` (float [n]) for ``outcome`` (bool [n]), clustered by ``prompt`` (int [n]).
 
-    Rank statistic of Mann and Whitney, ties counted half.  Interval: normal, with the variance of the placement values
-    summed by prompt (Obuchowski 1997), since resampling would sort the whole trace again a thousand times.
+    Rank statistic of Mann and Whitney, ties counted half.  Interval: Student's t, with the variance of the placement
+    values summed by prompt (Obuchowski 1997), since resampling would sort the whole trace again a thousand times.
     """
     if np.isnan(values).any():
         return NO_AREA
@@ -249,7 +247,7 @@ def _area(ranked: _Ranked) -> Estimate:
     prompts = np.count_nonzero(np.bincount(ranked.prompt))
     if prompts < 2:
         return Estimate(area, np.nan, np.nan)
-    half = NORMAL_975 * float(np.sqrt((by_prompt**2).sum() * prompts / (prompts - 1)))
+    half = float(t_975(prompts - 1)) * float(np.sqrt((by_prompt**2).sum() * prompts / (prompts - 1)))
     return Estimate(area, max(area - half, 0.0), min(area + half, 1.0))
 
 
@@ -272,8 +270,6 @@ def _quality(
     recorded: np.ndarray,
     outcome: np.ndarray,
     prompt: np.ndarray,
-    resamples: int,
-    seed: int,
 ) -> SignalQuality:
     """``values`` float [n], of what is ``recorded`` float32 [n]; ``outcome`` bool [n], ``prompt`` int64 [n] gapless."""
     ranked = None
@@ -295,12 +291,9 @@ def _quality(
         np.bincount(cell, weights=weights, minlength=prompts * BINS).reshape(prompts, BINS)
         for weights in (wrong, wrong**2, None)
     )
-    table = np.concatenate([distance, square.sum(axis=1)[:, None], count.sum(axis=1)[:, None]], axis=1)
-    return SignalQuality(
-        signal, positions, len(values), share, area, float(spearman),
-        calibration_error=estimate(table, lambda s: np.abs(s[..., :BINS]).sum(axis=-1) / s[..., -1], resamples, seed),
-        brier=estimate(table, lambda s: s[..., -2] / s[..., -1], resamples, seed),
-    )  # fmt: skip
+    error, if_perfect = calibration_error(distance, count.sum(axis=1))
+    brier = ratio(square.sum(axis=1), count.sum(axis=1).astype(float)).at_most(1)
+    return SignalQuality(signal, positions, len(values), share, area, float(spearman), error, brier, if_perfect)
 
 
 def _bin(values: np.ndarray, bins: int) -> np.ndarray:

@@ -26,6 +26,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+INDEPENDENT = "iterations taken as independent"
+
+
 @dataclass(frozen=True)
 class Fit:
     """One family at its maximum likelihood.
@@ -34,7 +37,7 @@ class Fit:
     where a smaller family does as well), ``degenerate: ...`` (the data do not determine this family; shown at its
     geometric case) or ``no data`` (no parameters; mean, sd and criteria are nan). An infinite mean or sd is real (the
     fitted tail is that heavy, or no rejection was seen) and ``note`` says so. An interval end of inf means that the
-    data set no limit.
+    data set no limit. ``over`` says what the intervals rest on.
     ``delta_aic`` is set by :func:`fit_all`, 0 otherwise.
     """
 
@@ -51,6 +54,7 @@ class Fit:
     note: str = ""
     delta_aic: float = 0.0
     convention: str = "accepted"
+    over: str = INDEPENDENT
 
     @property
     def theta(self) -> tuple[float, ...]:
@@ -99,14 +103,16 @@ def fit(counts: Counts, family: str) -> Fit:
 
     An unknown family raises ValueError; a table without information does not, its fit says ``no data``.
 
-    Intervals: normal on the log or logit scale from the observed information where the likelihood is well rounded,
-    profile likelihood otherwise.
+    Intervals: on the log or logit scale, from the observed information where the likelihood is well rounded, profile
+    likelihood otherwise; over prompts where ``counts`` knows them (`analysis.fit.estimation`). AIC and BIC are of the
+    likelihood of independent runs: they order families, and do not measure evidence where runs of a prompt are alike.
     """
     model = _family(family)
     reason, acceptance = undetermined(counts)
     if reason == "no data":
         nan = math.nan
-        return Fit(family, {}, 0.0, nan, nan, nan, nan, reason, counts.n, int(counts.censored.sum()))
+        cut = int(counts.censored.sum())
+        return Fit(family, {}, 0.0, nan, nan, nan, nan, reason, counts.n, cut, over=_over(counts))
     if reason and (model.name != "geometric" or acceptance.value in (0, 1)):
         return _undetermined_fit(counts, model, reason, acceptance)
     log_likelihood, theta, status = estimate(counts, model)
@@ -163,11 +169,23 @@ def _fit(counts: Counts, model: Family, found: tuple[float, list[Estimate], str]
         n=counts.n,
         censored=int(counts.censored.sum()),
         note=note,
+        over=_over(counts),
     )
+
+
+def _over(counts: Counts) -> str:
+    if counts.prompts is None:
+        return INDEPENDENT
+    return f"over {counts.prompts:,} prompts" if counts.prompts > 1 else "none, one prompt says nothing about others"
 
 
 def _undetermined_fit(counts: Counts, model: Family, reason: str, acceptance: Estimate) -> Fit:
     """The family at its geometric case; parameters that the geometric case does not touch can be anything."""
+    status = f"{'boundary' if model.name == 'geometric' else 'degenerate'}: {reason}"
+    log_likelihood = log_likelihood_of(counts, FAMILIES["geometric"])((acceptance.value,))
+    if counts.prompts == 1:
+        unknown = [Estimate(value, math.nan, math.nan) for value in model.at_geometric(acceptance.value)]
+        return _fit(counts, model, (log_likelihood, unknown, status))
     if 0 < acceptance.value < 1:
         (acceptance,) = intervals(counts, FAMILIES["geometric"], (acceptance.value,), "ok")
     ends = [model.at_geometric(a) for a in (acceptance.value, acceptance.low, acceptance.high)]
@@ -175,6 +193,4 @@ def _undetermined_fit(counts: Counts, model: Family, reason: str, acceptance: Es
         Estimate(value, *((low, high) if low != high else (0.0, 1.0 if parameter.kind == "share" else math.inf)))
         for parameter, value, low, high in zip(model.parameters, *ends, strict=True)
     ]
-    kind = "boundary" if model.name == "geometric" else "degenerate"
-    log_likelihood = log_likelihood_of(counts, FAMILIES["geometric"])((acceptance.value,))
-    return _fit(counts, model, (log_likelihood, estimates, f"{kind}: {reason}"))
+    return _fit(counts, model, (log_likelihood, estimates, status))

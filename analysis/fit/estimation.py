@@ -1,4 +1,12 @@
-"""Right-censored maximum likelihood of one family on one table: the estimate, its status and its intervals."""
+"""Right-censored maximum likelihood of one family on one table: the estimate, its status and its intervals.
+
+Where the table says which prompt each run is from, intervals are over prompts.  The estimate is the same: it maximises
+the likelihood of independent runs, which is no longer that of the data, so its variance is the sandwich A^-1 B A^-1,
+with A the observed information and B the sum over prompts of the squared score of all runs of a prompt, times
+P / (P - 1) (Huber 1967; White 1982; Liang and Zeger 1986), and a t distribution with P - 1 degrees of freedom takes the
+place of the normal one.  Where the likelihood is not well rounded, the profile is taken of the likelihood divided by
+the design effect, the sandwich's variance over 1 / A (Rao and Scott 1984; Pauli, Racugno and Ventura 2011).
+"""
 
 from __future__ import annotations
 
@@ -9,17 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.fit.counts import Counts
+from analysis.fit.counts import Clusters, Counts
 from analysis.fit.families import Family, Limit, Parameter, Theta
 from analysis.fit.likelihood import (
     HALF_CHI2_95,
     Maximum,
     climb,
+    covariance,
     maximise,
     profile_interval,
-    standard_errors,
 )
-from analysis.intervals import NORMAL_975, Estimate
+from analysis.intervals import NORMAL_975, Estimate, t_975
 
 EARNS_NOTHING = 1e-4  # log-likelihood that an extra parameter must gain before the smaller family is left
 LARGEST_WALD_ERROR = 0.5  # on the log or logit scale; beyond it a quadratic is a poor picture of the likelihood
@@ -30,17 +38,22 @@ def undetermined(counts: Counts) -> tuple[str, Estimate]:
 
     For the geometric family the likelihood is S log a + U log(1 - a), S accepted tokens and U uncensored runs; with S
     or U equal to 0 its maximum is on the edge and the interval is where it falls by half a chi-square quantile.
+    Over prompts the interval is that of `Counts.acceptance`.
     """
     accepted, ended = counts.accepted, int(counts.events.sum())
     if accepted + ended == 0:
         return "no data", Estimate(math.nan, 0.0, 1.0)
     if ended == 0:
-        return "every run is censored, no rejection was seen", Estimate(1.0, math.exp(-HALF_CHI2_95 / accepted), 1.0)
-    if accepted == 0:
-        return "every value is 0", Estimate(0.0, 0.0, -math.expm1(-HALF_CHI2_95 / ended))
-    seen, value = np.flatnonzero(counts.events), accepted / (accepted + ended)
-    constant = seen.size == 1 and not counts.censored[seen[0] + 1 :].any()
-    return f"every value is {seen[0]}" if constant else "", Estimate(value, 0.0, 1.0)
+        acceptance = Estimate(1.0, math.exp(-HALF_CHI2_95 / accepted), 1.0)
+        reason = "every run is censored, no rejection was seen"
+    elif accepted == 0:
+        acceptance = Estimate(0.0, 0.0, -math.expm1(-HALF_CHI2_95 / ended))
+        reason = "every value is 0"
+    else:
+        seen, acceptance = np.flatnonzero(counts.events), Estimate(accepted / (accepted + ended), 0.0, 1.0)
+        constant = seen.size == 1 and not counts.censored[seen[0] + 1 :].any()
+        reason = f"every value is {seen[0]}" if constant else ""
+    return reason, acceptance if counts.clusters is None else counts.acceptance
 
 
 def log_likelihood_of(counts: Counts, model: Family) -> Callable[[Theta], float]:
@@ -135,20 +148,84 @@ def _settle(free: Callable, at: NDArray[np.float64], parameters: Sequence[Parame
 
 
 def intervals(counts: Counts, model: Family, theta: Theta, status: str) -> list[Estimate]:
-    """95 % intervals: normal on the free scale where that is a fair picture, profile likelihood elsewhere."""
+    """95 % intervals: normal or t on the free scale where that is a fair picture, profile likelihood elsewhere.
+
+    NaN ends where all runs are from one prompt, which says nothing about others.
+    """
+    if counts.prompts == 1:
+        return [Estimate(value, math.nan, math.nan) for value in theta]
+    if model.name == "geometric" and counts.clusters is not None:
+        return [counts.acceptance]
     limit = model.limit
     if limit is not None and status == f"boundary: {limit.label}":
         return _limit_intervals(counts, model, limit, theta)
     free, box = _free_likelihood(counts, model), _box(model.parameters)
     at = _to_free(theta, model.parameters)
-    errors = standard_errors(free, at) if status == "ok" else None
+    simple = covariance(free, at) if status == "ok" else None
+    variance, design = _over_prompts(counts, model, at, simple)
+    reach = _reach(counts)
+    errors = None if variance is None else np.sqrt(np.diag(variance))
     if errors is not None and errors.max() <= LARGEST_WALD_ERROR:
-        ends = [at - NORMAL_975 * errors, at + NORMAL_975 * errors]
+        ends = [at - reach * errors, at + reach * errors]
     else:
         peak = Maximum(at, free(at))
-        ends = np.array([profile_interval(free, peak, i, box) for i in range(at.size)]).T
+        drops = reach**2 / 2 * design
+        ends = np.array([profile_interval(free, peak, i, box, drop) for i, drop in enumerate(drops)]).T
     low, high = (_to_natural(_open(end, box), model.parameters) for end in ends)
     return [Estimate(*each) for each in zip(theta, low, high, strict=True)]
+
+
+def _reach(counts: Counts) -> float:
+    """Standard errors that an interval reaches to a side."""
+    return NORMAL_975 if counts.prompts is None else float(t_975(counts.prompts - 1))
+
+
+def _over_prompts(
+    counts: Counts, model: Family, at: NDArray[np.float64], simple: NDArray[np.float64] | None
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64]]:
+    """The sandwich [n, n] around ``simple``, the covariance that independent runs would give, and design effects [n].
+
+    Without ``simple`` there is no sandwich, and the design effect is that of the acceptance.
+    """
+    if counts.clusters is None:
+        return simple, np.ones(at.size)
+    if simple is None:
+        return None, np.full(at.size, _design_of_acceptance(counts))
+    scores = _scores(counts, model, at)
+    factor = counts.clusters.prompts / (counts.clusters.prompts - 1)
+    variance = simple @ (scores.T @ scores * factor) @ simple
+    return variance, np.maximum(np.diag(variance) / np.diag(simple), 1.0)
+
+
+def _scores(counts: Counts, model: Family, at: NDArray[np.float64], step: float = 1e-5) -> NDArray[np.float64]:
+    """Slope of the log-likelihood of the runs of each prompt, [P, n], by central differences on the free scale."""
+    clusters = counts.clusters
+    assert clusters is not None
+    columns = []
+    for move in np.eye(at.size) * step:
+        up, down = (_log_chances(clusters, model, _to_natural(at + sign * move, model.parameters)) for sign in (1, -1))
+        columns.append(clusters.sums((up - down) / (2 * step)))
+    return np.stack(columns, axis=1)
+
+
+def _log_chances(clusters: Clusters, model: Family, theta: Theta) -> NDArray[np.float64]:
+    """Log-likelihood of one run of each row of ``clusters``, [M]."""
+    found = np.empty(clusters.length.size)
+    with np.errstate(divide="ignore", over="ignore", under="ignore"):
+        for rows, function in ((~clusters.cut, model.log_pmf), (clusters.cut, model.log_survival)):
+            lengths, back = np.unique(clusters.length[rows], return_inverse=True)
+            if lengths.size:
+                found[rows] = function(theta, lengths.astype(float))[back]
+    return found
+
+
+def _design_of_acceptance(counts: Counts) -> float:
+    """How many times larger the variance of the acceptance is than that of independent runs, at least 1."""
+    accepted, ended, found = counts.accepted, int(counts.events.sum()), counts.acceptance
+    if not accepted or not ended or not math.isfinite(found.low):
+        return float(counts.n / counts.independent)
+    error = (special.logit(found.high) - special.logit(found.low)) / 2 / _reach(counts)
+    return max(error**2 / (1 / accepted + 1 / ended), 1.0)
 
 
 def _open(free: NDArray[np.float64], box: Sequence[tuple[float, float]]) -> list[float]:
@@ -169,7 +246,8 @@ def _limit_intervals(counts: Counts, model: Family, limit: Limit, theta: Theta) 
         return [each if each.low < each.high else Estimate(each.value, 0.0, 1.0) for each in estimates]
     box, free = _box(model.parameters), _free_likelihood(counts, model)
     peak = Maximum(_to_free(theta, model.parameters), smaller_value)
-    _, high = profile_interval(free, peak, limit.vanishing, box)
+    drop = _reach(counts) ** 2 / 2 * _design_of_acceptance(counts) if counts.clusters else HALF_CHI2_95
+    _, high = profile_interval(free, peak, limit.vanishing, box, drop)
     top = list(peak.at)
     top[limit.vanishing] = high
     natural = _to_natural(_open(np.array(top), box), model.parameters)[limit.vanishing]

@@ -37,6 +37,10 @@ class GoodnessOfFit:
 def goodness_of_fit(counts: Counts, fit: Fit, draws: int = 200, seed: int = 0) -> GoodnessOfFit:
     """Parametric bootstrap: is the data's distance from the fitted family larger than that of samples of the family?
 
+    The samples are independent draws. Runs of one prompt that are alike make the distance larger, so a small p says
+    "not independent draws of this family", not which of the two fails; `analysis.independence` is the test of i.i.d.
+    acceptance.
+
     Each draw has as many runs, from the fitted family, cut short by the censoring positions of the data (Kaplan-Meier
     of the censoring distribution, independent of the lengths). The family is refitted to each draw and the chi-square
     is taken over cells of neighbouring lengths with an expected count of at least 5, ended and cut runs apart.

@@ -92,20 +92,26 @@ def hessian(function: Function, u: Array, step: float = 1e-3) -> Array:
     return result
 
 
-def standard_errors(log_likelihood: Function, u: Array) -> Array | None:
-    """Standard errors [n] from the observed information, or None where it is not positive definite."""
+def covariance(log_likelihood: Function, u: Array) -> Array | None:
+    """Covariance [n, n] from the observed information, or None where that is not positive definite."""
     information = -hessian(log_likelihood, u)
     if not np.all(np.isfinite(information)) or np.linalg.eigvalsh(information).min() <= 0:
         return None
-    return np.sqrt(np.diag(np.linalg.inv(information)))
+    return np.linalg.inv(information)
 
 
-def profile_interval(log_likelihood: Function, peak: Maximum, index: int, box: Box) -> tuple[float, float]:
-    """95 % interval of one coordinate by profile likelihood; an end that the data do not exclude is the box's end."""
-    return _profile_end(log_likelihood, peak, index, box, -1), _profile_end(log_likelihood, peak, index, box, 1)
+def profile_interval(
+    log_likelihood: Function, peak: Maximum, index: int, box: Box, drop: float = HALF_CHI2_95
+) -> tuple[float, float]:
+    """95 % interval of one coordinate by profile likelihood; an end that the data do not exclude is the box's end.
+
+    It ends where the log-likelihood has fallen by ``drop``.
+    """
+    low, high = (_profile_end(log_likelihood, peak, index, box, drop, direction) for direction in (-1, 1))
+    return low, high
 
 
-def _profile_end(log_likelihood: Function, peak: Maximum, index: int, box: Box, direction: int) -> float:
+def _profile_end(log_likelihood: Function, peak: Maximum, index: int, box: Box, drop: float, direction: int) -> float:
     """Walk outwards in doubling steps until the likelihood has fallen far enough, then bisect."""
     end = box[index][1] if direction > 0 else box[index][0]
     inside, rest, step = float(peak.at[index]), np.delete(peak.at, index), 0.25
@@ -116,7 +122,7 @@ def _profile_end(log_likelihood: Function, peak: Maximum, index: int, box: Box, 
         best = _best_rest(
             log_likelihood, rest, rest_box, lambda others, at=trial: np.r_[others[:index], at, others[index:]]
         )
-        if peak.value - best.value > HALF_CHI2_95:
+        if peak.value - best.value > drop:
             outside = trial
         else:
             inside, rest, step = trial, best.at, 2 * step

@@ -13,19 +13,21 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import isotonic_regression, nnls
 
 from analysis.belonging import ROLES, together
 from analysis.cost import CostModel
 from analysis.measured.disturbances import disturbed
-from oracle.policies import parse
+from analysis.measured.prices import FEW, Rows, fit
+from oracle.policies import Policy, parse
+from oracle.policies.drawn import Random
 from oracle.policies.library import fixed_length
 from oracle.policies.names import recorded
-from oracle.records.runs import PLAIN, Runs
+from oracle.records.runs import PLAIN, Call, Runs
 
-FIT = ("constant:tokens=1", "constant:tokens=3", "constant:tokens=8", "constant:tokens=20")
-_FEW = 5  # rows below which a point of the verification curve is not trusted
-_SECONDS = ["draft_seconds", "verify_seconds", "forward_seconds", "rest_seconds"]
+# What prices are fitted on: every lookahead and every context under the same conditions, in random order.
+FIT = tuple(f"random:tokens=20,seed={seed}" for seed in range(4))
+FIXED = tuple(f"constant:tokens={tokens}" for tokens in (1, 3, 8, 20))  # what they were fitted on before
+_ONE_PROMPT = "prices of a single prompt have no standard errors: intervals do not hold their uncertainty"
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,11 @@ class Calibration:
 def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None) -> Calibration:
     """Fit a cost model in seconds to runs of ``policies`` and to plain decoding.
 
-    By default these are the policies of ``FIT`` that ran, or every one of fixed length if fewer than two of them did.
-    The policies must draft a fixed length and be at least two different ones, or a round's start could not be told from
-    its steps.  Raises ValueError where they are not, did not run, or ran in different generators, and where the runs
-    are of different pairs, RuntimeError where the seconds are too noisy for prices that make sense.
+    By default these are the policies that drew their lengths (``FIT``); where none ran, those of ``FIXED``, or every
+    one of fixed length if fewer than two of them did.  At least two different lengths must have been drafted, or a
+    round's start could not be told from its steps.  Raises ValueError where they were not, where the policies did not
+    run, or ran in different generators, and where the runs are of different pairs, RuntimeError where the seconds are
+    too noisy for prices that make sense.
     """
     several = [runs] if isinstance(runs, Runs) else list(runs)
     notes = together(runs=several).expect().notes
@@ -67,37 +70,22 @@ def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None
     calls = [[call for call in one.calls if call.policy in (*chosen, PLAIN)] for one in several]
     gone = [disturbed(one) for one in several]
     kept = [[call for call in some if call.key not in out] for some, out in zip(calls, gone, strict=True)]
-    rows = _mean_rows([Runs(one.meta, tuple(some)) for one, some in zip(several, kept, strict=True)])
-    generator = _one_generator(rows, chosen)
-    later = rows.loc[rows.iteration > 0]  # the first iteration of a call reads the prompt
-    rounds, steps = later.loc[later.policy != PLAIN], later.loc[later.policy == PLAIN]
-    if len(steps) < _FEW or rounds[rounds.drafted > 0].drafted.nunique() < 2:
+    generator = _one_generator(kept, chosen)
+    rows = _rows([Runs(one.meta, tuple(some)) for one, some in zip(several, kept, strict=True)])
+    rounds, steps = rows.rounds, rows.steps
+    if len(steps) < FEW or rounds[rounds.drafted > 0].drafted.nunique() < 2:
         raise ValueError("too little was measured to fit a cost model; use more prompts or longer texts")
-    plain, plain_context = _fit_plain(steps)
-    draft = _fit_draft(rounds.loc[rounds.drafted > 0])
-    verify, verify_context = _fit_verify(rounds, steps)
-    if verify[0][1] <= 0 or plain + plain_context <= 0:
-        raise RuntimeError(
-            "the measured seconds fit no cost model: in them a pass of the target over one token costs nothing beyond "
-            "its context; measure more prompts, longer texts or more repeats on a machine that does nothing else"
-        )
-    cost = CostModel(
-        **draft,
-        verify=verify,
-        verify_context=verify_context,
-        iteration=float(rounds.rest_seconds.mean()),
-        plain=plain,
-        plain_context=plain_context,
-        unit="s",
+    contexts = np.concatenate([table.context for table in (rounds, steps, rows.first)])
+    cost = dataclasses.replace(
+        fit(rows),
         machine=several[0].meta.get("machine", {})
         | {"pair": several[0].meta.get("pair"), "generator": generator, "fitted_on": chosen}
         | {role: several[0].meta[role] for role in ROLES if several[0].meta.get(role)},
         measured_range={
             "tokens": [1, int(rounds.drafted.max()) + 1],  # one token: the same pass in plain decoding, if nowhere else
-            "context": [int(rows.context.min()), int(rows.context.max())],  # of a first iteration too: its prompt
+            "context": [int(contexts.min()), int(contexts.max())],  # of a first iteration too: its prompt
         },
     )
-    cost = _with_prefill(cost, rows)
     total = sum(map(len, calls))
     return Calibration(
         cost,
@@ -105,21 +93,22 @@ def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None
         tuple(_residuals(cost, rounds, steps)),
         calls=total,
         disturbed=total - sum(map(len, kept)),
-        notes=notes,
+        notes=(*notes, *(() if cost.covariance else (_ONE_PROMPT,))),
     )
 
 
 def check_policies(policies: Sequence[str]) -> None:
-    """Raise ValueError unless a cost model can be fitted on these: fixed lengths, at least two of them."""
+    """Raise ValueError unless a cost model can be fitted on these: drawn or fixed lengths, at least two of them."""
     for policy in policies:
         rule = recorded(policy)
-        if rule is None or fixed_length(rule) is None:
+        if rule is None or not _fittable(rule):
             raise ValueError(
-                f"policy {policy!r} does not draft a fixed length; fit on constant ones, such as {', '.join(FIT)}"
+                f"policy {policy!r} drafts neither drawn nor fixed lengths; fit on {FIT[0]}, or on constant ones, such "
+                f"as {', '.join(FIXED)}"
             )
     if _lengths(policies) < 2:
         raise ValueError(
-            f"fitting needs at least two constant lengths among the measured policies, got {policies or 'none'}; "
+            f"fitting needs at least two lengths among the measured policies, got {policies or 'none'}; "
             f"measure {', '.join(FIT)}"
         )
 
@@ -135,97 +124,46 @@ def _choose(several: Sequence[Runs], policies: Sequence[str] | None) -> list[str
 
 
 def _usual(ran: Sequence[str]) -> list[str]:
-    """Those of ``FIT`` that ran; every policy of fixed length where they are too few."""
-    wanted = {parse(policy) for policy in FIT}
-    rules = {policy: recorded(policy) for policy in ran}
-    fixed = [policy for policy, rule in rules.items() if rule is not None and fixed_length(rule) is not None]
+    """Those that ran and draw their lengths, else those of ``FIXED``, else every policy of fixed length."""
+    rules = {policy: rule for policy in ran if (rule := recorded(policy)) is not None and _fittable(rule)}
+    drawn = [policy for policy, rule in rules.items() if isinstance(rule, Random)]
+    fixed = [policy for policy in rules if policy not in drawn]
+    wanted = {parse(policy) for policy in FIXED}
     usual = [policy for policy in fixed if rules[policy] in wanted]
-    return usual if _lengths(usual) > 1 else fixed
+    return next((some for some in (drawn, usual) if _lengths(some) > 1), fixed)
+
+
+def _fittable(rule: Policy) -> bool:
+    return type(rule) is Random or fixed_length(rule) is not None
 
 
 def _lengths(policies: Sequence[str]) -> int:
-    return len({fixed_length(parse(policy)) for policy in policies})
+    """How many different lengths these policies draft."""
+    found: set[int | None] = set()
+    for rule in map(parse, policies):
+        found |= set(range(1, rule.tokens + 1)) if isinstance(rule, Random) else {fixed_length(rule)}
+    return len(found)
 
 
-def _one_generator(rows: pd.DataFrame, policies: Sequence[str]) -> str:
-    found = sorted(set(rows[rows.policy.isin(policies)].generator))
+def _one_generator(calls: Sequence[Sequence[Call]], policies: Sequence[str]) -> str:
+    found = sorted({call.generator for some in calls for call in some if call.policy in policies})
     if len(found) != 1:
         raise ValueError(f"the policies {', '.join(policies)} ran in {found}; a cost model describes one generator")
     return found[0]
 
 
-def _mean_rows(several: Sequence[Runs]) -> pd.DataFrame:
-    """One row an iteration, means of its seconds over the repeats that went the same way."""
-    table = pd.concat([runs.iterations().assign(run=number) for number, runs in enumerate(several)])
-    same = ["run", "policy", "generator", "prompt", "iteration", "position", "drafted", "accepted", "context"]
-    return pd.DataFrame(table.groupby(same, as_index=False)[_SECONDS].mean())
-
-
-def _fit_plain(steps: pd.DataFrame) -> tuple[float, float]:
-    design = np.stack([np.ones(len(steps)), steps.context], axis=1)
-    base, slope = least_squares(design, steps.verify_seconds.to_numpy())
-    return float(base), float(slope)
-
-
-def _fit_draft(rounds: pd.DataFrame) -> dict[str, float]:
-    """k steps from context n take first + (k - 1) step + slope (k n + k (k - 1) / 2), as CostModel prices them."""
-    k, n = rounds.drafted.to_numpy(), rounds.context.to_numpy()
-    design = np.stack([np.ones(len(k)), k - 1, k * n + k * (k - 1) / 2], axis=1)
-    first, step, slope = least_squares(design, rounds.draft_seconds.to_numpy())
-    return {"draft": float(step), "draft_first": float(first), "draft_context": float(slope)}
-
-
-def _fit_verify(rounds: pd.DataFrame, steps: pd.DataFrame) -> tuple[tuple[tuple[int, float], ...], float]:
-    """The verification curve, linear between counts that were measured often, and the slope per context token."""
-    tokens, context = rounds.drafted.to_numpy() + 1, rounds.context.to_numpy()
-    seconds = rounds.verify_seconds.to_numpy()
-    if np.sum(tokens == 1) < _FEW:
-        # Rounds without a draft are rare (a last token): the same forward pass in plain decoding stands for them.
-        around = float(np.median(rounds.verify_seconds - rounds.forward_seconds))
-        tokens = np.append(tokens, np.ones(len(steps), int))
-        context = np.append(context, steps.context)
-        seconds = np.append(seconds, steps.forward_seconds + around)
-    counts, often = np.unique(tokens, return_counts=True)
-    # Clipped drafts near the end of a text have many lengths, each seen a few times: they are no points of the curve.
-    enough = often >= max(_FEW, often.max() / 20)
-    knots = np.union1d(counts[enough], [1, counts[-1]])
-    hats = np.stack([np.interp(tokens, knots, row) for row in np.eye(len(knots))], axis=1)
-    *curve, slope = least_squares(np.column_stack([hats, context]), seconds)
-    level = isotonic_regression(curve, weights=hats.sum(axis=0)).x
-    return tuple((int(count), float(cost)) for count, cost in zip(knots, level, strict=True)), float(slope)
-
-
-def _with_prefill(cost: CostModel, rows: pd.DataFrame) -> CostModel:
-    """Add the price of reading the prompt, a call's start included: first iterations less what later ones cost."""
-    first = rows[rows.iteration == 0]
-    seconds = first.draft_seconds + first.verify_seconds + first.rest_seconds
-    plain = first.policy == PLAIN
-    alone = (seconds[plain] - cost.step(first.context[plain])).sum() / first.context[plain].sum()
-    target = max(0.0, float(alone))
-    beyond = seconds[~plain] - cost.round(first.drafted[~plain].to_numpy(), first.context[~plain].to_numpy())
-    both = float(beyond.sum() / first.context[~plain].sum())
-    return dataclasses.replace(cost, target_prefill=target, draft_prefill=max(0.0, both - target))
-
-
-def least_squares(design: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Coefficients [p], none negative, of seconds [n] = design [n, p] @ coefficients, by weighted least squares.
-
-    A disturbance is as likely in any moment, so the variance grows with the duration, and rows are weighted by 1 /
-    fitted: the quasi-likelihood of a variance proportional to the mean (Wedderburn 1974).  The fitted seconds then add
-    up to the measured ones, which least squares without these weights does not do.
-    """
-    scale = np.abs(design).max(axis=0)
-    scale[scale == 0] = 1
-    scaled = design / scale
-    weight, solution = np.ones(len(seconds)), np.zeros(design.shape[1])
-    for _ in range(50):
-        root = np.sqrt(weight)
-        solution, _ = nnls(scaled * root[:, None], seconds * root)
-        fitted = np.maximum(scaled @ solution, 1e-3 * seconds.mean() + 1e-12)
-        before, weight = weight, seconds.mean() / fitted
-        if np.allclose(before, weight, rtol=1e-9, atol=0):
-            break
-    return solution / scale
+def _rows(several: Sequence[Runs]) -> Rows:
+    """Every iteration, once for each repeat."""
+    table = pd.concat([runs.iterations().assign(run=number) for number, runs in enumerate(several)], ignore_index=True)
+    table = table.assign(cell=table.groupby(["run", "prompt", "repeat"]).ngroup(), plain=table.policy == PLAIN)
+    cells = table.drop_duplicates("cell").groupby(["run", "prompt"]).cell
+    later = table.iteration > 0  # the first iteration of a call reads the prompt
+    return Rows(
+        rounds=pd.DataFrame(table[later & ~table.plain]),
+        steps=pd.DataFrame(table[later & table.plain]),
+        first=pd.DataFrame(table[~later]),
+        prompts=tuple(mine.to_numpy() for _, mine in cells),
+    )
 
 
 def _residuals(cost: CostModel, rounds: pd.DataFrame, steps: pd.DataFrame) -> list[Residual]:
@@ -244,7 +182,7 @@ def _residuals(cost: CostModel, rounds: pd.DataFrame, steps: pd.DataFrame) -> li
 
 
 def _by_tokens(part: str, tokens: np.ndarray, measured: np.ndarray, fitted: np.ndarray) -> list[Residual]:
-    counts = [int(count) for count, often in zip(*np.unique(tokens, return_counts=True), strict=True) if often >= _FEW]
+    counts = [int(count) for count, often in zip(*np.unique(tokens, return_counts=True), strict=True) if often >= FEW]
     return [_residual(part, count, measured[tokens == count], fitted[tokens == count]) for count in counts]
 
 

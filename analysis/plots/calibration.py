@@ -26,7 +26,7 @@ def plot_calibration(
     """
     ax = axes_or_new(ax, SQUARE)
     found = reliability(data, signal, at)
-    quality = signal_quality(data, at, positions, [signal], resamples=1)[0]  # its intervals are not drawn
+    quality = signal_quality(data, at, positions, [signal])[0]
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=(0, (4, 2)), label="calibrated")
     weights = found.count / found.count.sum()
     left, right = found.edges.T

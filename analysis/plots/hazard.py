@@ -25,8 +25,8 @@ def plot_hazard(data: Trace, ax: Axes | None = None, *, longest: int = 64, fits:
     ax.fill_between(x, curve.low[shown], curve.high[shown], color=BLUE, alpha=0.2, linewidth=0)
     sample = f"observed ({in_words(data, table.n)})"
     ax.plot(x, curve.value[shown], color=BLUE, marker="o", markersize=3.5, linewidth=1.5, label=sample)
-    if table.accepted + table.events.sum():
-        flat = table.accepted / (table.accepted + table.events.sum())  # the i.i.d. maximum-likelihood estimate
+    flat = table.acceptance.value  # the i.i.d. maximum-likelihood estimate
+    if np.isfinite(flat):
         look = style("geometric")
         ax.axhline(flat, color=look.color, linestyle=look.dash, linewidth=1.3, label=f"geometric (i.i.d.), {flat:.3g}")
     looks = styles([fit.family for fit in fits])

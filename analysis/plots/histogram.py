@@ -12,6 +12,7 @@ from analysis.fit.distributions import Fit
 from analysis.plots.canvas import axes_or_new, describe, legend, note
 from analysis.plots.palette import EDGE, OBSERVED, Style, style, styles
 from analysis.plots.samples import X_LABEL, values_of
+from oracle.records.spread import standard_deviation
 from oracle.records.trace import Trace
 
 MOST_BARS = 40
@@ -41,8 +42,9 @@ def plot_histogram(
     ax.grid(visible=False, axis="x")
     # %g keeps the half of a 2.5 % step, which rounding would print as 2 %.
     ax.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
-    spread = f", SD {values.std(ddof=1):.3g}" if len(values) > 1 else " (one iteration)"
-    describe(ax, f"Oracle SL: mean {values.mean():.3g}{spread}", X_LABEL[convention], "share of iterations")
+    spread = f", SD {standard_deviation(values):.3g}" if len(values) > 1 else " (one iteration)"
+    title = f"Oracle SL ({convention}): mean {values.mean():.3g}{spread}"
+    describe(ax, title, X_LABEL[convention], "share of iterations")
     legend(ax, "upper right")
     return ax
 

@@ -27,11 +27,11 @@ def plot_position(data: Trace, ax: Axes | None = None, *, along: str = "iteratio
     mean = float(runs.accepted.mean())
     ax.axhline(mean, color=INK, linewidth=1, linestyle=(0, (4, 2)), label=f"mean of all, {mean:.3g}")
     ax.set_xlim(0, 1)
-    top = np.nanmax(np.append(curve.high[known], curve.value[known]))
+    most = curve.value[known].max()
+    top = min(np.nanmax(np.append(curve.high[known], most)), 2 * most)  # a band of few prompts leaves the axes
     ax.set_ylim(0, max(top * 1.3, 0.5))
     place = "iteration index within the prompt" if along == "iteration" else "place in the text"
-    describe(
-        ax, "Oracle SL along the text", f"normalised {place} (0 = first, 1 = last)", "accepted tokens per iteration"
-    )
+    x_label = f"normalised {place} (0 = first, 1 = last)"
+    describe(ax, "Oracle SL (accepted) along the text", x_label, "accepted tokens per iteration")
     legend(ax, "upper right")
     return ax

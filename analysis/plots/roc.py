@@ -19,7 +19,7 @@ def plot_roc(data: Trace, ax: Axes | None = None, *, at: np.ndarray | None = Non
     count = 0
     if not recorded(data):
         data.need("confidence", for_="the ROC curves")
-    for quality in signal_quality(data, at, positions, resamples=1):  # the area's interval needs no resampling
+    for quality in signal_quality(data, at, positions):
         count, area = quality.count, quality.auc
         if np.isnan(area.value):
             continue

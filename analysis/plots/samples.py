@@ -34,6 +34,6 @@ def in_words(trace: Trace, iterations: int) -> str:
 
 
 def counts_of(trace: Trace) -> Counts:
-    """The table of the accepted lengths of all oracle iterations."""
+    """The table of the accepted lengths of all oracle iterations, by prompt."""
     runs = trace.iterations()
-    return Counts.from_samples(runs.accepted.to_numpy(), runs.censored.to_numpy())
+    return Counts.from_samples(runs.accepted.to_numpy(), runs.censored.to_numpy(), runs.prompt.to_numpy())

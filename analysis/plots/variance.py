@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 from matplotlib.axes import Axes
 
 from analysis.plots.canvas import axes_or_new, describe, name_rows, note
@@ -11,6 +12,7 @@ from analysis.plots.letters import short_name
 from analysis.plots.palette import BLUE, GREY
 from analysis.plots.samples import X_LABEL, values_of
 from analysis.published import ORACLE_ANALYSIS, published_for
+from oracle.records.spread import standard_deviation
 from oracle.records.trace import Trace
 
 
@@ -29,7 +31,7 @@ def plot_variance(data: Mapping[str, Trace], ax: Axes | None = None) -> Axes:
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set_xlim(0, widest * 1.25)
     ax.grid(visible=False, axis="y")
-    describe(ax, "Oracle SL, mean ± SD, beside the published pairs", X_LABEL["detect"], "")
+    describe(ax, "Oracle SL (detect), mean ± SD, beside the published pairs", X_LABEL["detect"], "")
     return ax
 
 
@@ -38,7 +40,7 @@ def _variance_rows(data: Mapping[str, Trace]) -> list[tuple[str, bool, float, fl
     rows, left = [], dict(ORACLE_ANALYSIS)
     for name, trace in data.items():
         values, words = values_of(trace, "detect")
-        spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+        spread = float(np.nan_to_num(standard_deviation(values)))  # one iteration has no whisker
         rows.append(
             (f"{short_name(name)}, measured\n" + "\n".join(words.split(", ")), True, float(values.mean()), spread)
         )

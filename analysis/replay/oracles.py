@@ -52,13 +52,17 @@ def plain_step(cost: CostModel, context: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Prices:
-    """A round from position t to t + n (n >= 2 tokens verified) costs fixed[t] + total[t + n - 1] + verify(n)."""
+    """A round from position t to t + n (n >= 2 tokens verified) costs fixed[t] + total[t + n - 1] + apart(n).
+
+    ``total`` runs on by a further draft step a token; apart(n) is the verification, and what drafting n - 1 tokens from
+    an empty context costs apart from as many further steps.
+    """
 
     plain: np.ndarray  # float [N], a token that is not drafted
     fixed: np.ndarray  # float [N]
     total: np.ndarray  # float [N], of drafting from the start of the text up to the position
-    near: np.ndarray  # float [m - 2], verify(2), ..., verify(m - 1)
-    far: int  # m >= 2: verify(n) = level + slope * (n - m) from there on
+    near: np.ndarray  # float [m - 2], apart(2), ..., apart(m - 1)
+    far: int  # m >= 2: apart(n) = level + slope * (n - m) from there on
     level: float
     slope: float
 
@@ -67,12 +71,12 @@ class _Prices:
         context, first = trace.context, trace.offsets[trace.prompt_of]
         steps = np.arange(trace.tokens) - first
         total = cost.draft * steps + cost.draft_context * steps * (context[first] + (steps - 1) / 2)
-        begin = (cost.draft if cost.draft_first is None else cost.draft_first) - cost.draft
-        far = max(2, cost.verify[-1][0])
-        curve = cost.verification(np.arange(2, far + 2))
+        far = max(2, cost.verify[-1][0], 1 + cost.draft_phase[-1][0] if cost.draft_phase else 2)
+        tokens = np.arange(2, far + 2)
+        curve = cost.verification(tokens) + cost.phase(tokens - 1) - cost.draft * (tokens - 1)
         return _Prices(
             plain=plain_step(cost, context),
-            fixed=begin + cost.iteration + cost.verify_context * context - total,
+            fixed=cost.iteration + cost.verify_context * context - total,
             total=total,
             near=curve[:-2],
             far=far,

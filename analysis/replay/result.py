@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
 from analysis.cost import CostModel
 from analysis.intervals import Estimate, ratio
+from analysis.price_errors import NO_SHIFTS, apart
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,9 @@ class Totals:
     plain_seconds: np.ndarray  # float [P], price of decoding each text without a draft
     prefill_seconds: np.ndarray  # float [P, 2], reading the prompt: with a draft, without
     prompt_seconds: np.ndarray  # float [P], price of each text's iterations
+    # How far the errors of the prices move the logs of both totals (`PriceErrors.shifts`), float [r]; r = 0: not known
+    plain_shifts: np.ndarray = field(default_factory=NO_SHIFTS.copy, kw_only=True)
+    shifts: np.ndarray = field(default_factory=NO_SHIFTS.copy, kw_only=True)
 
     @property
     def speedup(self) -> float:
@@ -31,8 +35,23 @@ class Totals:
         return float((self.plain_seconds.sum() + without) / (self.prompt_seconds.sum() + with_draft))
 
     def speedup_estimate(self) -> Estimate:
-        """The speedup with its 95 % interval over prompts (``analysis.intervals``), NaN for one prompt only."""
-        return ratio(self.plain_seconds, self.prompt_seconds)
+        """The speedup with its 95 % interval (``analysis.intervals``), NaN for one prompt only.
+
+        It is over prompts, and over the prices where these have standard errors (`prices_vary`).
+        """
+        return ratio(self.plain_seconds, self.prompt_seconds, log_variance=self.price_variance())
+
+    @property
+    def prices_vary(self) -> bool:
+        """Whether the prices have standard errors, so that intervals hold their uncertainty too."""
+        return len(self.shifts) > 0
+
+    def price_variance(self, baseline: Totals | None = None) -> float:
+        """Variance, from the prices' errors, of the log of plain decoding's (or ``baseline``'s) total over this one.
+
+        0 where the errors of the prices are not known.
+        """
+        return apart(self.plain_shifts if baseline is None else baseline.shifts, self.shifts)
 
     def speedup_interval(self) -> tuple[float, float]:
         """The interval alone, (low, high)."""
@@ -91,4 +110,4 @@ class SimulationResult(Totals):
     @property
     def totals(self) -> Totals:
         """Without the rows."""
-        return Totals(self.policy, self.plain_seconds, self.prefill_seconds, self.prompt_seconds)
+        return Totals(**{each.name: getattr(self, each.name) for each in fields(Totals)})

@@ -10,6 +10,7 @@ import numpy as np
 
 from analysis.belonging import together
 from analysis.cost import DEFAULT_DRAFT, CostModel
+from analysis.price_errors import NO_SHIFTS, PriceErrors, Tally
 from analysis.replay.drafts import UNBOUNDED, Book, NotRecorded
 from analysis.replay.lanes import FEW, Natural, Rows, walk
 from analysis.replay.oracles import OPTIMAL, ORACLES, is_oracle
@@ -176,9 +177,17 @@ class _Work:
 
     def totals(self, caps: Mapping[int, int], scan: Natural) -> Iterator[tuple[int, Totals]]:
         """Of `capped` rules."""
-        found = self._pricing.capped.seconds(scan, np.array(list(caps.values())))
-        for number, seconds in zip(caps, found, strict=True):
-            yield number, self._pricing.totals(self._names[number], seconds)
+        lengths = np.array(list(caps.values()))
+        found = self._pricing.capped.seconds(scan, lengths)
+        for (number, cap), seconds in zip(caps.items(), found, strict=True):
+            tally = self._tally(scan, cap) if self._pricing.errors.known else None
+            yield number, self._pricing.totals(self._names[number], seconds, tally)
+
+    def _tally(self, scan: Natural, cap: int) -> Tally:
+        """What decides the price of the iterations under this cap."""
+        drafted = np.minimum(scan.length, cap)
+        at = chain(self._trace.offsets, np.minimum(drafted, self._trace.accepted_run) + 1)
+        return Tally.of(drafted[at], self._trace.context[at])
 
 
 class _Pricing:
@@ -191,23 +200,29 @@ class _Pricing:
         self._step = np.asarray(cost.step(self._context))
         self._plain = np.bincount(trace.prompt_of, weights=self._step, minlength=trace.prompts)
         self._read, self._read_draft = read * cost.target_prefill, read * cost.draft_prefill
+        self.errors = PriceErrors(cost)
+        plain = self.errors.steps(trace.tokens, float(self._context.sum()))
+        self._plain_shifts = self.errors.shifts(plain, self._plain.sum())
 
     @functools.cached_property
     def capped(self) -> CappedTotals:
         return CappedTotals(Book.of(self._trace), self.cost, self._context)
 
-    def totals(self, name: str, seconds: np.ndarray) -> Totals:
-        """``seconds`` float [P], of a policy that drafts."""
-        return Totals(name, self._plain, self._prefill(self._read_draft), seconds)
+    def totals(self, name: str, seconds: np.ndarray, tally: Tally | None) -> Totals:
+        """``seconds`` float [P], of a policy that drafts; ``tally`` of its rounds where the prices have errors."""
+        shifts = NO_SHIFTS if tally is None else self.errors.shifts(self.errors.rounds(tally), seconds.sum())
+        prefill = self._prefill(self._read_draft)
+        return Totals(name, self._plain, prefill, seconds, plain_shifts=self._plain_shifts, shifts=shifts)
 
     def result(self, name: str, rows: Rows, kind: type[Policy] | None) -> SimulationResult:
         """``kind`` is the policy's class, None for an oracle."""
         trace, plain = self._trace, kind is Plain
         prompt = trace.prompt_of[rows.at]
         accepted = np.minimum(rows.drafted, trace.accepted_run[rows.at])
-        seconds = self._step[rows.at] if plain else self._rounds(rows)
+        seconds, steps = self._rounds(rows), np.full(len(rows.at), plain)
         if name == OPTIMAL:
-            seconds = np.where(rows.drafted == 0, np.minimum(seconds, self._step[rows.at]), seconds)
+            steps = (rows.drafted == 0) & (self._step[rows.at] <= seconds)
+        seconds = np.where(steps, self._step[rows.at], seconds)
         return SimulationResult(
             policy=name,
             cost=self.cost,
@@ -221,7 +236,18 @@ class _Pricing:
             prefill_seconds=self._prefill(0 if plain else self._read_draft),
             passes=rows.passes,
             unrecorded=rows.unrecorded,
+            plain_shifts=self._plain_shifts,
+            shifts=self._shifts(rows, steps, seconds.sum()),
         )
+
+    def _shifts(self, rows: Rows, steps: np.ndarray, total: float) -> np.ndarray:
+        """`Totals.shifts` of iterations that are plain ``steps`` (bool [I]) or rounds."""
+        if not self.errors.known:
+            return NO_SHIFTS
+        context, drafts = self._context[rows.at], ~steps
+        rounds = Tally.of(rows.drafted[drafts], context[drafts], rows.passes[drafts])
+        gradient = self.errors.rounds(rounds) + self.errors.steps(steps.sum(), float(context[steps].sum()))
+        return self.errors.shifts(gradient, total)
 
     def _rounds(self, rows: Rows) -> np.ndarray:
         """Price of each iteration, float [I]."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from analysis.cost import CostModel
 from analysis.replay.drafts import NotRecorded
+from analysis.replay.paired import may_be_best
 from analysis.replay.result import SimulationResult, Totals
 from analysis.replay.simulate import simulate, simulate_totals
 from oracle.policies import parse
@@ -32,6 +33,11 @@ class Sweep:
     def best(self) -> SimulationResult:
         return simulate(self.trace, self.results[0].policy, self.cost)
 
+    @functools.cached_property
+    def may_be_best(self) -> tuple[Totals, ...]:
+        """Those that these prompts do not tell apart from the best one, best first."""
+        return may_be_best(self.results)
+
     def constants(self) -> list[Totals]:
         """Those of fixed lengths, best first."""
         return [result for result in self.results if fixed_length(parse(result.policy)) is not None]
@@ -44,10 +50,15 @@ class Sweep:
         return found[0]
 
 
+def constants() -> list[str]:
+    """The policies of a fixed length that are tried."""
+    return [f"constant:tokens={tokens}" for tokens in LENGTHS]
+
+
 def library_policies() -> list[str]:
     """The constants, heuristics and thresholds that are tried."""
     return [
-        *(f"constant:tokens={tokens}" for tokens in LENGTHS),
+        *constants(),
         *(f"{name}:tokens=5" for name in ("heuristic", "heuristic_transient")),
         *(f"dynamic:threshold={threshold},tokens={cap}" for cap in CAPS for threshold in THRESHOLDS),
     ]
@@ -61,3 +72,15 @@ def sweep(trace: Trace, cost: CostModel, policies: Sequence[str] | None = None) 
     results = [result for result in found.values() if not isinstance(result, NotRecorded)]
     left_out = tuple(policy for policy, result in found.items() if isinstance(result, NotRecorded))
     return Sweep(trace, cost, tuple(sorted(results, key=lambda result: -result.speedup)), left_out)
+
+
+def baseline(trace: Trace, cost: CostModel, policy: str | None = None) -> Totals:
+    """What other policies are compared with: ``policy``, by default the best of `constants` on this trace.
+
+    Plain decoding where the record is too short for every one of them.  Raises ValueError for an unknown policy,
+    `NotRecorded` for one that reads what the trace does not hold.
+    """
+    if policy is not None:
+        return simulate(trace, policy, cost).totals
+    found = sweep(trace, cost, constants()).results
+    return found[0] if found else simulate(trace, "none", cost).totals

@@ -38,7 +38,8 @@ def fits(study: Study) -> Markup:
     caption = (
         f"Distributions fitted to the accepted lengths (from 0) of {study.name}: {study.fits[0].n:,} iterations,"
         f" {study.fits[0].censored:,} censored. The geometric row is the i.i.d. model, on which every closed-form"
-        " speedup rests."
+        f" speedup rests. Intervals: {study.fits[0].over}. Goodness of fit and Δ AIC are those of independent draws of"
+        " a family: where the runs of a prompt are alike, p may be small for that alone."
     )
     return table(
         head, rows, caption=caption, text_columns=(1, 7), best=None if winner is None else study.fits.index(winner)

@@ -49,8 +49,8 @@ def lookahead_figures(study: Study) -> Markup:
             ),
             _picture(
                 plot_position(study.trace),
-                f"Mean oracle SL along the texts of {name}.",
-                "Oracle SL from the beginning (0) to the end (1) of each text.",
+                f"Mean oracle SL (accepted) along the texts of {name}.",
+                "Oracle SL (accepted) from the beginning (0) to the end (1) of each text.",
             ),
         ]
     )
@@ -102,7 +102,7 @@ def variance_figure(studies: Sequence[Study]) -> Markup:
     """Mean and SD of the oracle SL of every trace beside the published ones."""
     return _picture(
         plot_variance({study.name: study.trace for study in studies}),
-        "Mean and standard deviation of the oracle SL of these traces and of the published data sets.",
+        "Mean and standard deviation of the oracle SL (detect) of these traces and of the published data sets.",
         "Oracle SL (detect), mean ± SD, beside the published data sets.",
     )
 

@@ -27,7 +27,7 @@ def _tiles(study: Study) -> Markup:
     summary = study.description.everything.detect
     tiles = [
         (percent(float(accepted_first(study.trace).mean())), "of the target's tokens are the draft's choice too"),
-        (f"{number(summary.mean.value)} ± {number(summary.sd.value)}", "oracle SL, mean ± SD (detect convention)"),
+        (f"{number(summary.mean.value)} ± {number(summary.sd.value)}", "oracle SL (detect), mean ± SD"),
         (f"{number(held.constant_speedup.value)}×", _held_out_words("best constant lookahead", held.constant_speedup)),
         (
             f"{number(held.policy_speedup.value)}×",

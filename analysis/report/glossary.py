@@ -47,7 +47,8 @@ GLOSSARY = {
         " prompts. Below 1 it is a loss."
     ),
     "interval": (
-        "95 %, by drawing the prompts again with replacement: the iterations of one prompt are not independent."
+        "95 %, over prompts: the iterations of one prompt are not independent. Ratios of totals have a Student's t"
+        " interval on the log of the ratio."
     ),
     "AIC": (
         "Fit of a distribution, its number of parameters charged for; smaller is better, the difference is what counts."

@@ -26,7 +26,7 @@ def statistics(studies: Sequence[Study]) -> Markup:
     lines = {
         "Iterations": lambda s: number(s.detect.iterations),
         "Mean (detect)": lambda s: with_interval(s.detect.mean),
-        "SD": lambda s: with_interval(s.detect.sd),
+        "SD (n − 1)": lambda s: with_interval(s.detect.sd),
         "Median (detect)": lambda s: with_interval(s.detect.median, lambda v: number(v, 0)),
         "Trimmed mean (detect; 10 % off either end)": lambda s: with_interval(s.detect.trimmed_mean),
         "5 %, 95 % and 99 % quantile (detect)": lambda s: ", ".join(
@@ -36,18 +36,23 @@ def statistics(studies: Sequence[Study]) -> Markup:
         "Mean (accepted) over iterations": lambda s: with_interval(s.averages.over_iterations),
         "Mean (accepted) over all positions": lambda s: with_interval(s.averages.over_positions),
         "Variance over that of a geometric": lambda s: with_interval(s.accepted.dispersion),
-        "The same, over what i.i.d. acceptance gives on these texts": lambda s: with_interval(s.excess_dispersion),
+        "Variance over that with all agreements shuffled (1 = i.i.d.)": lambda s: with_interval(s.excess_dispersion),
+        "Of it, added by differences between prompts": lambda s: with_interval(s.heterogeneity.between),
+        "Of it, added by the order within prompts": lambda s: with_interval(s.heterogeneity.within),
         "Iterations cut short by the end of a text": lambda s: with_interval(s.censoring.iterations, share),
         "Accepted tokens in the longest 1 % of iterations": lambda s: with_interval(s.longest_share, share),
         "Acceptance per token, censoring corrected": lambda s: with_interval(s.acceptance_rate, lambda v: number(v, 3)),
-        "Share of variance between prompts (ICC)": lambda s: with_interval(s.heterogeneity.icc, lambda v: number(v, 3)),
-        "Correlation of neighbouring iterations": lambda s: with_interval(s.heterogeneity.lag1, lambda v: number(v, 3)),
+        "Design effect of prompts on the mean": lambda s: with_interval(s.heterogeneity.design_effect),
+        "Correlation of neighbouring iterations of a prompt": lambda s: with_interval(
+            s.heterogeneity.lag1, lambda v: number(v, 3)
+        ),
     }
+    notes = [found.note for _, found in columns]
     rows = [(name, *(line(values) for _, values in columns)) for name, line in lines.items()]
     return table(
         ("", *(name for name, _ in columns)),
         rows,
-        caption="Oracle SL, with 95 % intervals from a bootstrap over prompts",
+        caption=" ".join(["Oracle SL, with 95 % intervals over prompts.", *dict.fromkeys(filter(None, notes))]),
     )
 
 

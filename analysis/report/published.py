@@ -25,7 +25,7 @@ def published(studies: Sequence[Study]) -> Markup:
     head = (
         "",
         "Models",
-        "Oracle SL, mean ± SD",
+        "Oracle SL (detect), mean ± SD",
         "Acceptance",
         "Draft cost",
         "Constant 5",

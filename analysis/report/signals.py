@@ -12,7 +12,16 @@ def signals(studies: Sequence[Study]) -> Markup | None:
     """How well each signal foretells acceptance, a row a signal and trace; None where no trace has any."""
     if not any(study.signals for study in studies):
         return None
-    head = ("Signal", "Trace", "Positions", "AUC", "Rank correlation", "Calibration error", "Brier score")
+    head = (
+        "Signal",
+        "Trace",
+        "Positions",
+        "AUC",
+        "Rank correlation",
+        "Calibration error",
+        "If perfectly calibrated",
+        "Brier score",
+    )
     rows = [
         (
             each.signal,
@@ -21,6 +30,7 @@ def signals(studies: Sequence[Study]) -> Markup | None:
             with_interval(each.auc, lambda v: number(v, 3)),
             number(each.spearman, 3),
             with_interval(each.calibration_error, lambda v: number(v, 3)),
+            number(each.calibration_if_perfect, 3),
             with_interval(each.brier, lambda v: number(v, 3)),
         )
         for study in studies

@@ -13,24 +13,33 @@ from analysis.intervals import Estimate, ratio
 from analysis.measured.disturbances import disturbed
 from analysis.measured.divergences import Divergence, divergences
 from analysis.measured.speedups import by_repeat, paired, speedup
+from analysis.price_errors import PriceErrors, Tally, apart
 from analysis.replay.drafts import NotRecorded
 from analysis.replay.result import SimulationResult
 from analysis.replay.simulate import simulate
 from analysis.validation.differences import Difference, first_difference, same_rows
-from analysis.validation.error_parts import split
+from analysis.validation.error_parts import Judged, split
+from analysis.validation.folds import Fold
 from analysis.validation.matching import complete, match
 from oracle.policies import Policy, as_policy
 from oracle.policies.counting import Plain
 from oracle.policies.library import what_runs
 from oracle.policies.names import by_name, recorded
-from oracle.records.runs import PLAIN, Runs
+from oracle.records.runs import PLAIN, Call, Runs
+from oracle.records.spread import standard_deviation
 from oracle.records.trace import Trace
 from oracle.records.typed import MOST_PRICE, Price, check
+
+PASS, FAIL, UNDECIDED = "pass", "fail", "undecided"
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What a validation must keep to; errors are |simulated / measured - 1| of the decoding speedup."""
+    """What a validation must keep to; errors are |simulated / measured - 1| of the decoding speedup.
+
+    An error keeps to it where its whole 95 % interval does, and breaks it where no part does (equivalence tests:
+    Schuirmann 1987); else it is undecided.
+    """
 
     counts: float = 1.0  # share of identical iterations, asked for in float32 only
     median: float = 0.03
@@ -63,9 +72,18 @@ class Row:
     simulated_total: Estimate
     measured_total: Estimate
     error: Estimate  # simulated / measured - 1, decoding alone
+    floor: float  # how large an error a perfect simulator would show here, 19 times in 20; nan for a single prompt
+    fitted: str  # what the prices were fitted on: "other repeats", "other prompts", or "given" ones
     parts: dict[str, Estimate]  # the error, split; adds up to it.  See ``analysis.validation.error_parts``
     comparable: bool  # the cost model was fitted on the generator that this policy ran in
     outside: str | None  # how far this policy leaves what the cost model was measured on
+
+    def verdict(self, budget: Budget) -> str | None:
+        """`PASS`, `FAIL` or `UNDECIDED` of the error under the budget for the worst; None where it is not judged."""
+        if not self.comparable:
+            return None
+        least, most = _sizes(self.error)
+        return PASS if most <= budget.worst else FAIL if least > budget.worst else UNDECIDED
 
     @property
     def total_error(self) -> float:
@@ -102,28 +120,64 @@ class Validation:
                 )
         if not len(self.errors):
             return [*found, "no policy's seconds could be compared"]
-        if not np.median(self.errors) <= self.budget.median:  # written so that nan fails
+        least, most = np.median([_sizes(row.error) for row in self._judged], axis=0)
+        if least > self.budget.median:
             found.append(
-                f"the median error of the speedups is {np.median(self.errors):.1%}, "
-                f"at most {self.budget.median:.0%} wanted"
+                f"the median error of the speedups is {np.median(self.errors):.1%} (95 % interval {least:.1%} to "
+                f"{most:.1%}), at most {self.budget.median:.0%} wanted"
             )
-        if not self.errors.max() <= self.budget.worst:
-            worst = max((row for row in self.rows if row.comparable), key=lambda row: abs(row.error.value))
-            place = f"{worst.policy} on {worst.dataset}"
-            found.append(
-                f"the worst error is {worst.error.value:+.1%} ({place}), at most {self.budget.worst:.0%} wanted"
-            )
+        for row in self._judged:
+            if row.verdict(self.budget) == FAIL:
+                found.append(f"{_error_of(row)}, at most {self.budget.worst:.0%} wanted")
         return found
 
     @property
+    def open(self) -> list[str]:
+        """What the runs are too few or too noisy to decide, in words."""
+        if not len(self.errors):
+            return []
+        found = []
+        least, most = np.median([_sizes(row.error) for row in self._judged], axis=0)
+        if not most <= self.budget.median and not least > self.budget.median:
+            found.append(
+                f"the median error of the speedups is {np.median(self.errors):.1%} (95 % interval {least:.1%} to "
+                f"{most:.1%}): whether it is at most {self.budget.median:.0%} is undecided"
+            )
+        for row in self._judged:
+            if row.verdict(self.budget) == UNDECIDED:
+                found.append(f"{_error_of(row)}: whether it is at most {self.budget.worst:.0%} is undecided")
+        return found
+
+    @property
+    def verdict(self) -> str:
+        """`PASS` where everything keeps to the budget, `FAIL` where anything breaks it, else `UNDECIDED`."""
+        return FAIL if self.failures else UNDECIDED if self.open else PASS
+
+    @property
     def passed(self) -> bool:
-        return not self.failures
+        return self.verdict == PASS
+
+    @property
+    def _judged(self) -> list[Row]:
+        return [row for row in self.rows if row.comparable]
+
+
+def _sizes(error: Estimate) -> tuple[float, float]:
+    """The smallest and the largest size of an error in its interval; without one they are not known."""
+    if np.isnan(error.low):
+        return 0.0, np.inf
+    return max(0.0, error.low, -error.high), max(abs(error.low), abs(error.high))
+
+
+def _error_of(row: Row) -> str:
+    ends = "" if np.isnan(row.error.low) else f" ({row.error.low:+.1%} to {row.error.high:+.1%})"
+    return f"the error of {row.policy} on {row.dataset} is {row.error.value:+.1%}{ends}"
 
 
 def validate(
     trace: Trace,
     runs: Runs,
-    cost: CostModel,
+    cost: CostModel | Sequence[Fold],
     *,
     policies: Sequence[str | Policy | Callable] | None = None,
     dataset: str | None = None,
@@ -131,12 +185,16 @@ def validate(
 ) -> Validation:
     """Compare simulation with measured runs of the same prompts.
 
-    ``policies`` default to all that ran and that ``cost`` was not fitted on.  One that cannot be replayed from this
-    trace is a failure of the verdict, not an error.  Raises ValueError where trace, runs and prices are known to be of
-    different models, prompts or limits, and for a policy that the cost model was fitted on: that would prove nothing.
+    ``cost`` is a cost model from elsewhere, or parts of these runs, each with prices fitted on others
+    (``folds.cross_fit``).  ``policies`` default to all that ran and that no price was fitted on.  One that cannot be
+    replayed from this trace is a failure of the verdict, not an error.  Raises ValueError where trace, runs and prices
+    are known to be of different models, prompts or limits, and for a policy that prices were fitted on: that would
+    prove nothing.
     """
-    together(trace, [runs], cost).expect()
-    fitted = {what_runs(as_policy(policy)) for policy in cost.machine.get("fitted_on", ())}
+    folds = [Fold(cost)] if isinstance(cost, CostModel) else list(cost)
+    for fold in folds:
+        together(trace, [runs], fold.cost).expect()
+    fitted = {what_runs(as_policy(policy)) for fold in folds for policy in fold.cost.machine.get("fitted_on", ())}
     ran = [policy for policy in runs.policies if policy != PLAIN]
     if policies is None:
         chosen = {policy: recorded(policy) for policy in ran}
@@ -157,7 +215,7 @@ def validate(
             left.append(f"{policy} on {name} cannot be replayed: it is a policy of your own; hand it over by name")
             continue
         try:
-            rows.append(_row(trace, runs, cost, (policy, rule), name, out))
+            rows.append(_row(trace, runs, folds, (policy, rule), name, out))
         except NotRecorded as reason:
             left.append(f"{policy} on {name} cannot be replayed: {reason}")
     return Validation(tuple(rows), budget or Budget(), tuple(left))
@@ -172,7 +230,7 @@ def combine(validations: Sequence[Validation]) -> Validation:
 def _row(
     trace: Trace,
     runs: Runs,
-    cost: CostModel,
+    folds: Sequence[Fold],
     named: tuple[str, Policy],
     dataset: str,
     out: Collection[tuple[str, int, int]],
@@ -182,7 +240,9 @@ def _row(
     calls, plain = complete(runs, policy)
     matched = match(trace, [group[0] for group in calls])
     # What the policy was handed in the runs, not what they are priced with, decides what it drafts.
-    result = simulate(matched, rule, cost, told=cost if "prices" in runs.meta else None)
+    told = {number: fold.cost if "prices" in runs.meta else None for number, fold in enumerate(folds)}
+    results = [simulate(matched, rule, fold.cost, told=told[number]) for number, fold in enumerate(folds)]
+    result, cost = results[0], folds[0].cost
     flat = [(prompt, call) for prompt, group in enumerate(calls) for call in group]
     replayed = [
         np.stack(
@@ -199,13 +259,8 @@ def _row(
         for number, (group, base) in enumerate(zip(calls, plain, strict=True))
         if len(base[0].tokens) > 1 or np.array_equal(base[0].tokens, group[0].tokens)
     ]
-    without, with_draft = _simulated(matched, result, cost)
-    seconds = without[timed], with_draft[timed]
-    read_both, read = result.prefill_seconds.T
-    whole = (result.plain_seconds + read)[timed], (result.prompt_seconds + read_both)[timed]
-    clocked = paired(runs, policy, decoding=True, prompts=timed)
-    error, parts = split(seconds, clocked, [calls[at] for at in timed], [plain[at] for at in timed], cost, out)
-    measured = speedup(clocked)
+    judged = [_judged(matched, each, fold, calls, plain, timed) for each, fold in zip(results, folds, strict=True)]
+    found = split(judged, len(timed), out)
     return Row(
         policy=policy,
         dataset=dataset,
@@ -217,32 +272,75 @@ def _row(
         difference=first_difference(matched, replayed, flat, dtype),
         different_texts=len({prompt for prompt, call in flat if not np.array_equal(call.tokens, texts[prompt])}),
         divergences=tuple(divergences((call for _, call in flat), dtype)),
-        simulated=ratio(seconds[0], seconds[1]),
-        measured=measured,
-        spread=_spread(by_repeat(clocked)) / measured.value,
-        simulated_total=ratio(whole[0], whole[1]),
+        simulated=found.simulated,
+        measured=found.measured,
+        spread=standard_deviation(by_repeat(paired(runs, policy, decoding=True, prompts=timed))) / found.measured.value,
+        simulated_total=ratio(*_whole(results, folds, calls, timed)),
         measured_total=speedup(paired(runs, policy, decoding=False, prompts=timed)),
-        error=error,
-        parts=parts,
+        error=found.error,
+        floor=found.floor,
+        fitted=_fitted(folds),
+        parts=found.parts,
         comparable=calls[0][0].generator == cost.machine.get("generator", "library"),
         outside=cost.outside_range(result.drafted, matched.context[matched.offsets[result.prompt] + result.position]),
     )
 
 
-def _spread(speedups: np.ndarray) -> float:
-    return float(np.std(speedups, ddof=1)) if len(speedups) > 1 else float("nan")
+def _fitted(folds: Sequence[Fold]) -> str:
+    if len(folds) == 1:
+        return "given"
+    return "other repeats" if folds[0].prompts is None else "other prompts"
 
 
-def _simulated(trace: Trace, result: SimulationResult, cost: CostModel) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds of decoding each prompt without and with the policy, float [P] each.
+def _judged(
+    trace: Trace,
+    result: SimulationResult,
+    fold: Fold,
+    calls: Sequence[Sequence[Call]],
+    plain: Sequence[Sequence[Call]],
+    timed: Sequence[int],
+) -> Judged:
+    """What one fold judges of the prompts ``timed`` (places in the trace, and in the calls by prompt)."""
+    mine = [(place, at) for place, at in enumerate(timed) if any(fold.judges(call) for call in calls[at])]
+    places = [at for _, at in mine]
+    simulated, variance = _simulated(trace, result, fold.cost, np.array(places, int))
+    kept = [[[call for call in arm[at] if fold.judges(call)] for at in places] for arm in (calls, plain)]
+    return Judged(np.array([place for place, _ in mine], int), simulated, variance, *kept, fold.cost)
 
-    Counted as ``analysis.measured.speedups`` counts the measured ones: from the end of the first iteration on.
+
+def _simulated(
+    trace: Trace, result: SimulationResult, cost: CostModel, places: np.ndarray
+) -> tuple[tuple[np.ndarray, np.ndarray], float]:
+    """Seconds of decoding the prompts at ``places`` without and with the policy, float [n] each.
+
+    Counted as ``analysis.measured.speedups`` counts the measured ones: from the end of the first iteration on.  And the
+    variance of the log of their totals' ratio that the errors of the prices bring.
     """
-    later = result.position > 0
-    size = trace.prompts
-    assisted = np.bincount(result.prompt[later], weights=result.seconds[later], minlength=size)
-    first = result.accepted[~later] + 1  # tokens of each prompt's first iteration
+    chosen = np.isin(np.arange(trace.prompts), places)
+    begun = result.accepted[result.position == 0] + 1  # tokens of each prompt's first iteration
     local = np.arange(trace.tokens) - trace.offsets[trace.prompt_of]
-    rest = local >= first[trace.prompt_of]
-    step = cost.step(trace.context)
-    return np.bincount(trace.prompt_of[rest], weights=step[rest], minlength=size), assisted
+    rest = (local >= begun[trace.prompt_of]) & chosen[trace.prompt_of]
+    later = (result.position > 0) & chosen[result.prompt]
+    prompt, context = result.prompt[later], trace.context[rest]
+    without = np.bincount(trace.prompt_of[rest], weights=cost.step(context), minlength=trace.prompts)
+    assisted = np.bincount(prompt, weights=result.seconds[later], minlength=trace.prompts)
+    errors, at = PriceErrors(cost), trace.offsets[prompt] + result.position[later]
+    rounds = errors.rounds(Tally.of(result.drafted[later], trace.context[at], result.passes[later]))
+    shifts = (
+        errors.shifts(gradient, float(total.sum()))
+        for gradient, total in ((errors.steps(len(context), float(context.sum())), without), (rounds, assisted))
+    )
+    return (without[places], assisted[places]), apart(*shifts)
+
+
+def _whole(
+    results: Sequence[SimulationResult], folds: Sequence[Fold], calls: Sequence[Sequence[Call]], timed: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Simulated seconds in total, prompt included, without and with the policy: each prompt's mean over its folds."""
+    sums = np.zeros((3, len(calls)))
+    for result, fold in zip(results, folds, strict=True):
+        mine = np.array([any(fold.judges(call) for call in group) for group in calls])
+        both, alone = result.prefill_seconds.T
+        sums += mine * np.stack([result.plain_seconds + alone, result.prompt_seconds + both, np.ones(len(calls))])
+    without, with_draft = (sums[:2] / sums[2])[:, timed]
+    return without, with_draft

@@ -14,6 +14,7 @@ from typer.main import get_command
 from oracle.commands import (
     calibrate,
     collect,
+    compare,
     demo,
     fit,
     iterations,
@@ -105,5 +106,5 @@ def options(
     pass
 
 
-for module in (demo, collect, simulate, iterations, measure, calibrate, validate, fit, stats, plot, report):
+for module in (demo, collect, simulate, compare, iterations, measure, calibrate, validate, fit, stats, plot, report):
     module.register(app)

@@ -38,7 +38,9 @@ def calibrate(
     fit: Annotated[
         list[str] | None,
         typer.Option(
-            "--fit", help="Constant policies to fit on; default: tokens=1, 3, 8 and 20, as far as they ran, else all."
+            "--fit",
+            help="Policies to fit on, of drawn or constant lengths; default: lookaheads drawn anew for each iteration; "
+            "of stored runs that have none, constant ones.",
         ),
         Once(),
     ] = None,
@@ -85,24 +87,34 @@ def _beside(out: Path) -> Path:
 
 
 def show_calibration(calibration: Calibration, out: Path) -> None:
-    """The prices, the range that they were measured in, and how well they fit."""
+    """The prices with their standard errors, the range that they were measured in, and how well they fit."""
     from analysis.measured.disturbances import LIMIT
+    from analysis.price_errors import standard_errors
 
     cost = calibration.cost
     milli = 1000 if cost.unit == "s" else 1
+    errors = standard_errors(cost)
+
+    def row(what: str, price: float, name: str, times: float = 1.0, digits: int = 2) -> tuple[str, str, str]:
+        error = f"{errors[name] * times * milli:.{digits}f}" if name in errors else ""
+        return what, f"{price * times * milli:.{digits}f}", error
+
     first = cost.draft if cost.draft_first is None else cost.draft_first
+    start = [row("first draft step of a round", first, "draft" if cost.draft_first is None else "draft_first")]
+    phases = [row(f"drafting {tokens}", price, f"draft_phase.{tokens}") for tokens, price in cost.draft_phase]
+    context = "per 100 tokens of context: "
     rows = [
-        ("plain decoding step", f"{float(cost.step(0)) * milli:.2f}"),
-        ("draft step", f"{cost.draft * milli:.2f}"),
-        ("first draft step of a round", f"{first * milli:.2f}"),
-        *((f"verification of {tokens}", f"{price * milli:.2f}") for tokens, price in cost.verify),
-        ("constant per iteration", f"{cost.iteration * milli:.2f}"),
-        ("per 100 tokens of context: draft step", f"{cost.draft_context * 100 * milli:.3f}"),
-        ("per 100 tokens of context: verification", f"{cost.verify_context * 100 * milli:.3f}"),
+        row("plain decoding step", float(cost.step(0)), "verify.1" if cost.plain is None else "plain"),
+        row("draft step, on average" if phases else "draft step", cost.draft, "draft"),
+        *(phases or start),
+        *(row(f"verification of {tokens}", price, f"verify.{tokens}") for tokens, price in cost.verify),
+        row("constant per iteration", cost.iteration, "iteration"),
+        row(f"{context}draft step", cost.draft_context, "draft_context", 100, 3),
+        row(f"{context}target pass", cost.verify_context, "verify_context", 100, 3),
     ]
     ranges = ", ".join(f"{name} {low}-{high}" for name, (low, high) in cost.measured_range.items())
     title = f"{out}: cost model at context length 0, fitted on {', '.join(calibration.policies)}"
-    show_table(title, ["", f"m{cost.unit}" if milli > 1 else cost.unit], rows)
+    show_table(title, ["", f"m{cost.unit}" if milli > 1 else cost.unit, "standard\nerror"], rows)
     show_table(
         f"Residuals (range: {ranges})",
         ["part", "tokens", "rows", "measured ms", "fitted ms", "error", "scatter"],

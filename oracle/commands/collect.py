@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -87,10 +88,14 @@ def show_summary(summary: Collected, out: Path) -> None:
         ("skipped", summary.skipped),
         ("tokens", summary.tokens),
         ("agreement of draft and target", f"{summary.agreement:.1%}"),
-        ("oracle SL, accepted (r): mean ± SD", f"{summary.accepted_mean:.2f} ± {summary.accepted_sd:.2f}"),
-        ("oracle SL, detect (r + 1): mean ± SD", f"{summary.detect_mean:.2f} ± {summary.detect_sd:.2f}"),
+        ("oracle SL, accepted (r): mean ± SD", _mean_and_spread(summary.accepted_mean, summary.accepted_sd)),
+        ("oracle SL, detect (r + 1): mean ± SD", _mean_and_spread(summary.detect_mean, summary.detect_sd)),
         ("iterations cut short by the text's end", f"{summary.censored:.1%}"),
     ]
     if summary.seconds:
         rows.append(("seconds", f"{summary.seconds:.1f} ({summary.tokens_per_second:.0f} tokens/s)"))
     show_table(f"Trace {out}", ["", "value"], rows)
+
+
+def _mean_and_spread(mean: float, deviation: float) -> str:
+    return f"{mean:.2f}" if math.isnan(deviation) else f"{mean:.2f} ± {deviation:.2f}"

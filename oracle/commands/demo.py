@@ -43,7 +43,7 @@ def demo(
         note(f"Collecting {len(prompts)} prompts of {name} ...")
         found = record(pair, prompts, out, cost, force=force, progress=True)
         show_summary(found.summary, found.folder)
-        show_results(found.results, describe(found.trace))
+        show_results(found.results, found.baseline, describe(found.trace))
         traces[name] = found.trace
     say(f"Picture: {draw(traces, out)}")
     say(

@@ -34,7 +34,8 @@ def fit(
     """Fit distributions to the oracle SL, runs cut short by a text's end counted as "at least this long".
 
     Families: geometric (independent acceptance), zero-inflated and mixed geometric, beta-geometric, negative binomial,
-    discrete Weibull.  Lengths are accepted tokens r, from 0.
+    discrete Weibull.  Lengths are accepted tokens r, from 0.  Intervals are over prompts; "fit p" asks whether the
+    lengths could be independent draws of the family, all from one acceptance or mixture of them.
     """
     from oracle.workflows.study import fit as fit_trace
 
@@ -64,7 +65,13 @@ def show_fits(name: str, found: Fitted) -> None:
         row = [f"{each.log_likelihood:,.1f}", f"{each.delta_aic:,.1f}", p, number_text(each.mean), parameters]
         rows.append(["-\n".join(each.family.rsplit("-", 1)), *row])
     show_table(title, columns, rows)
+    note(f"  intervals: {found.fits[0].over}")
+    note(
+        "  fit p: of independent draws of the family; where runs of a prompt are alike, it may be small by that. "
+        "ΔAIC takes runs as independent too: it orders the families."
+    )
     _explain(found.fits)
+    say(found.iid.sentence)
 
 
 def _explain(fits: Sequence[Fit]) -> None:

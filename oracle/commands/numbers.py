@@ -26,6 +26,8 @@ def estimate_text(value: Any) -> str:
     """A number, and its interval where it has one: 0.123 [0.1, 0.2]."""
     if not hasattr(value, "low"):
         return number_text(value)
+    if math.isnan(value.low):
+        return number_text(value.value)
     return f"{number_text(value.value)} [{number_text(value.low)}, {number_text(value.high)}]"
 
 
@@ -42,6 +44,13 @@ def percent_text(value: Estimate) -> str:
     """A difference with its interval, in per cent, on two lines."""
     interval = "[-]" if math.isnan(value.low) else f"[{100 * value.low:+.0f},{100 * value.high:+.0f}]"
     return f"{100 * value.value:+.1f}\n{interval}"
+
+
+def gain_text(ratio: Estimate) -> str:
+    """A ratio as a gain with its interval, in per cent, on two lines."""
+    ends = (ratio.value, ratio.low, ratio.high)
+    value, low, high = (f"{100 * (end - 1):+.{0 if abs(end - 1) >= 0.0995 else 1}f}" for end in ends)
+    return f"{value}\n[-]" if math.isnan(ratio.low) else f"{value}\n[{low}, {high}]"
 
 
 def share_text(part: int, whole: int) -> str:

@@ -35,6 +35,14 @@ Policies = Annotated[
     typer.Option("--policy", "-p", help="name or name:key=value,...; give it several times.", show_default=False),
     Once(),
 ]
+Baseline = Annotated[
+    str | None,
+    typer.Option(
+        "--baseline",
+        help="Policy that every other one is compared with, paired by prompt; default: the best constant.",
+        show_default=False,
+    ),
+]
 Tokenizer = Annotated[
     str | None,
     typer.Option(

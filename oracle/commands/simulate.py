@@ -9,13 +9,14 @@ import typer
 
 from oracle.commands.groups import takes
 from oracle.commands.inputs import check_together, describe, load_trace
-from oracle.commands.notes import note
-from oracle.commands.numbers import interval_text, policy_text, share_text, short_count
-from oracle.commands.options import Json, OneTrace, Policies, PriceOptions
+from oracle.commands.notes import note, say
+from oracle.commands.numbers import gain_text, interval_text, policy_text, share_text, short_count
+from oracle.commands.options import Baseline, Json, OneTrace, Policies, PriceOptions
 from oracle.commands.programs import show_json
 from oracle.commands.tables import show_table
 
 if TYPE_CHECKING:
+    from analysis.replay.result import Totals
     from analysis.replay.simulate import SimulationResult
 
 
@@ -24,46 +25,64 @@ def register(app: typer.Typer) -> None:
 
 
 @takes()
-def simulate(prices: PriceOptions, trace: OneTrace = None, policy: Policies = None, as_json: Json = False) -> None:
+def simulate(
+    prices: PriceOptions,
+    trace: OneTrace = None,
+    policy: Policies = None,
+    baseline: Baseline = None,
+    as_json: Json = False,
+) -> None:
     """Replay policies over a trace, exactly, and price them.
 
     Policies: none, constant, heuristic, heuristic_transient, dynamic, roc, max-confidence, kangaroo, svip, survival,
-    adaedl, p-min, staircase, oracle:detect, oracle:clairvoyant, oracle:optimal, or one of your own as
+    adaedl, p-min, staircase, random, oracle:detect, oracle:clairvoyant, oracle:optimal, or one of your own as
     path/to/file.py:Name, which runs that file.  Example: --policy dynamic:threshold=0.4,tokens=20
     """
     from analysis.replay.simulate import USUAL
     from analysis.replay.simulate import simulate as replay
+    from analysis.replay.sweep import baseline as compared_with
 
     loaded = load_trace(trace)
     cost = prices.load()
     check_together(loaded, cost=cost)
     results = [replay(loaded, text, cost) for text in policy or USUAL]
+    compared = compared_with(loaded, cost, baseline)
     if as_json:
-        show_json([result_row(result) for result in results])
+        show_json([result_row(result, compared) for result in results])
     else:
-        show_results(results, describe(loaded))
+        show_results(results, compared, describe(loaded), chosen=baseline is None)
     for result in results:
         context = loaded.context[loaded.offsets[result.prompt] + result.position]
         if outside := cost.outside_range(result.drafted, context):
             note(f"Warning: {result.policy}: {outside}; prices there are extrapolated.")
 
 
-def show_results(results: Sequence[SimulationResult], title: str) -> None:
-    """One row a policy; a speedup never stands without its interval."""
-    from analysis.intervals import Estimate
+def show_results(results: Sequence[SimulationResult], baseline: Totals, title: str, *, chosen: bool = True) -> None:
+    """One row a policy; a speedup never stands without its interval, nor without what it gains over the baseline.
 
-    columns = ["policy", "iter.", "drafted", "accepted", "wasted", "acc.\nshare", "tokens\n/pass", "speedup [95 %]"]
+    ``chosen``: the baseline was picked on the same prompts.  The last line says how many prompts are enough.
+    """
+    from analysis.replay.paired import paired
+
+    columns = [
+        "policy", "iter.", "drafted\n(wasted)", "accepted\n(share)", "tokens\n/pass", "speedup\n[95 %]",
+        "% over the\nbaseline\n[95 %]",
+    ]  # fmt: skip
     cells = [
         [
             policy_text(result.policy),
-            *map(short_count, (result.iterations, result.draft_tokens, result.accepted_tokens, result.wasted)),
-            share_text(result.accepted_tokens, result.draft_tokens),
+            short_count(result.iterations),
+            f"{short_count(result.draft_tokens)}\n({short_count(result.wasted)})",
+            f"{short_count(result.accepted_tokens)}\n({share_text(result.accepted_tokens, result.draft_tokens)})",
             f"{result.tokens_per_iteration:.2f}",
-            interval_text(Estimate(result.speedup, *result.speedup_interval())),
+            interval_text(result.speedup_estimate()).replace(" ", "\n", 1),
+            "baseline" if result.policy == baseline.policy else gain_text(paired(baseline, result)),
         ]
         for result in results
     ]
     show_table(title, columns, cells)
+    say(_baseline_words(baseline, chosen=chosen))
+    say(enough_words(results, baseline))
     if all(result.draft_tokens == 0 for result in results):
         note(
             "Note: nothing was drafted: no text leaves room for a draft, whose last token is the target's own; "
@@ -79,9 +98,30 @@ def show_results(results: Sequence[SimulationResult], title: str) -> None:
             )
 
 
-def result_row(result: SimulationResult) -> dict[str, Any]:
-    """A result for programs."""
-    low, high = result.speedup_interval()
+def _baseline_words(baseline: Totals, *, chosen: bool) -> str:
+    """What the policies were compared with, and how it was chosen."""
+    speedup = f"{baseline.policy}, speedup {interval_text(baseline.speedup_estimate())}"
+    if not chosen:
+        return f"Baseline: {speedup}."
+    if baseline.policy == "none":
+        return f"Baseline: {speedup}; the record is too short for every constant length."
+    return f"Baseline: {speedup}, the best constant length, picked on these prompts: on others it does a little worse."
+
+
+def enough_words(results: Sequence[SimulationResult], baseline: Totals) -> str:
+    """How many prompts are enough to tell the fastest of ``results`` that is no oracle, else the baseline."""
+    from analysis.replay.enough import enough
+    from analysis.replay.oracles import is_oracle
+
+    real = [result for result in results if not is_oracle(result.policy) and result.policy != "none"]
+    return enough(max(real, key=lambda result: result.speedup) if real else baseline, baseline).sentence
+
+
+def result_row(result: SimulationResult, baseline: Totals) -> dict[str, Any]:
+    """A result for programs; ``baseline_ratio`` is the baseline's seconds over the policy's, paired by prompt."""
+    from analysis.replay.paired import paired
+
+    speedup, ratio = result.speedup_estimate(), paired(baseline, result)
     return {
         "policy": result.policy,
         "iterations": result.iterations,
@@ -91,7 +131,11 @@ def result_row(result: SimulationResult) -> dict[str, Any]:
         "wasted": result.wasted,
         "tokens": result.tokens,
         "tokens_per_iteration": result.tokens_per_iteration,
-        "speedup": result.speedup,
-        "speedup_low": low,
-        "speedup_high": high,
+        "speedup": speedup.value,
+        "speedup_low": speedup.low,
+        "speedup_high": speedup.high,
+        "baseline": baseline.policy,
+        "baseline_ratio": ratio.value,
+        "baseline_ratio_low": ratio.low,
+        "baseline_ratio_high": ratio.high,
     }

@@ -10,7 +10,7 @@ import typer
 from oracle.commands.groups import takes
 from oracle.commands.inputs import check_together, load_traces
 from oracle.commands.notes import say
-from oracle.commands.numbers import estimate_text
+from oracle.commands.numbers import estimate_text, number_text
 from oracle.commands.options import Json, PriceOptions, Traces
 from oracle.commands.programs import show_json
 from oracle.commands.tables import show_table
@@ -64,14 +64,22 @@ def show_statistics(name: str, found: Findings) -> None:
     show_table(
         f"{name}: {whole.accepted.iterations:,} oracle iterations of {whole.accepted.prompts} prompts", columns, rows
     )
+    for note in dict.fromkeys(each.note for each in (whole, some) if each and each.note):
+        say(note)
     signal_rows = [
-        [each.signal, estimate_text(each.auc), estimate_text(each.calibration_error), estimate_text(each.brier)]
+        [
+            each.signal,
+            estimate_text(each.auc),
+            estimate_text(each.calibration_error),
+            number_text(each.calibration_if_perfect),
+            estimate_text(each.brier),
+        ]
         for each in found.signals
     ]
     if signal_rows:
         show_table(
             f"Signals as predictors of acceptance, {found.signals[0].positions}",
-            ["signal", "AUC", "calibration error", "Brier score"],
+            ["signal", "AUC", "calibration error", "if perfect", "Brier score"],
             signal_rows,
         )
     show_gains(found)
@@ -105,17 +113,19 @@ def _range(null: Null) -> str:
 STATISTICS = (
     ("mean accepted (r)", lambda s: s.accepted.mean),
     ("mean detect (r + 1)", lambda s: s.detect.mean),
-    ("SD", lambda s: s.accepted.sd),
+    ("SD (n - 1)", lambda s: s.accepted.sd),
     ("median accepted", lambda s: s.accepted.median),
     ("trimmed mean accepted (10 % off either end)", lambda s: s.accepted.trimmed_mean),
     ("largest accepted", lambda s: s.accepted.largest),
     ("mean accepted over all positions", lambda s: s.averages.over_positions),
     ("variance over a geometric's of the same mean", lambda s: s.accepted.dispersion),
-    ("  the same for i.i.d. texts of these lengths", lambda s: s.iid_dispersion),
+    ("  the same with all agreements shuffled", lambda s: s.iid_dispersion),
+    ("variance over that of shuffled agreements", lambda s: s.excess_dispersion),
+    ("  added by differences between prompts", lambda s: s.heterogeneity.between),
+    ("  added by the order within prompts", lambda s: s.heterogeneity.within),
     ("acceptance rate (censoring counted)", lambda s: s.acceptance_rate),
     ("iterations cut short", lambda s: s.censoring.iterations),
     ("accepted tokens in the longest 1 %", lambda s: s.longest_share),
-    ("variance between prompts (intra-class corr.)", lambda s: s.heterogeneity.icc),
-    ("design effect", lambda s: s.heterogeneity.design_effect),
+    ("design effect of prompts on the mean", lambda s: s.heterogeneity.design_effect),
     ("lag-1 autocorrelation within prompts", lambda s: s.heterogeneity.lag1),
 )

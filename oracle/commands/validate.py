@@ -33,7 +33,7 @@ from oracle.commands.programs import show_json
 from oracle.commands.tables import show_table
 
 if TYPE_CHECKING:
-    from analysis.validation.validate import Row, Validation
+    from analysis.validation.validate import Budget, Row, Validation
     from oracle.workflows.validate import Validated
 
 
@@ -56,7 +56,7 @@ def validate(
     cost: Annotated[
         Path | None,
         typer.Option(
-            "--cost", help="Cost model; default: for each of the runs one fitted on its own constant policies."
+            "--cost", help="Cost model; default: fitted on the runs themselves, on other repeats than those judged."
         ),
     ] = None,
     any_cost: AnyCost = False,
@@ -80,7 +80,8 @@ def validate(
 
     Give --runs and --trace; or a pair and data sets, and it collects, measures, calibrates and compares in one go
     (without anything: the embedded pair on both demo sets).  In half precision the trace then holds the text of an
-    assisted run.  Exit status 1 where the budget is not kept.
+    assisted run.  Prices are fitted on other repeats than those that are judged with them.  Exit status 1 where the
+    budget is broken; 0 where it is kept, or where the runs cannot tell, which the last lines then say.
     """
     from analysis.plots.canvas import FORMATS
     from analysis.validation.validate import Budget
@@ -127,10 +128,10 @@ def validate(
     _keep_prices(found, files, found.folders or runs or (), show=not as_json)
     _draw(found.validation, plot)
     if as_json:
-        show_json({name: getattr(found.validation, name) for name in ("passed", "failures", "rows")})
+        show_json({name: getattr(found.validation, name) for name in ("passed", "verdict", "failures", "open", "rows")})
     else:
         show_validation(found.validation)
-    if not found.passed:
+    if found.failed:
         raise typer.Exit(1)
 
 
@@ -167,7 +168,7 @@ def show_validation(validation: Validation) -> None:
     import numpy as np
 
     for name in dict.fromkeys(row.dataset for row in validation.rows):
-        _show_data_set(name, [row for row in validation.rows if row.dataset == name])
+        _show_data_set(name, [row for row in validation.rows if row.dataset == name], validation.budget)
     _show_divergences(validation)
     for row in validation.rows:
         place = f"{row.policy}, {row.dataset}"
@@ -182,24 +183,36 @@ def show_validation(validation: Validation) -> None:
         say(f"Error of the speedups: median {np.median(errors):.1%}, worst {errors.max():.1%}.")
     if spreads:
         say(f"Between repeats a measured speedup varies by {np.median(spreads):.1%} (standard deviation, median).")
-    say("Within the budget." if validation.passed else "Not within the budget:")
-    for failure in validation.failures:
-        say(f"  {failure}")
+    floors = [row.floor for row in validation.rows if row.comparable and np.isfinite(row.floor)]
+    if floors:
+        say(f"Noise floor: a perfect simulator's error would be below {np.median(floors):.1%} 19 times in 20")
+        say(f"(median of the policies; worst {max(floors):.1%}); more repeats and prompts lower it.")
+    if validation.failures:
+        say("Not within the budget:")
+    elif validation.open:
+        say("Undecided: nothing breaks the budget, but the runs cannot show that it is kept:")
+    else:
+        say("Within the budget.")
+    for line in (*validation.failures, *validation.open):
+        say(f"  {line}")
 
 
-def _show_data_set(name: str, rows: Sequence[Row]) -> None:
+def _show_data_set(name: str, rows: Sequence[Row], budget: Budget) -> None:
     cells = [
         [
             policy_text(row.policy) + ("" if row.comparable else "\n (own loop,\n not judged)"),
             f"{row.identical:.2%}",
             interval_text(row.simulated),
             interval_text(row.measured),
-            f"{row.error.value:+.1%}",
+            percent_text(row.error),
+            row.verdict(budget) or "not judged",
         ]
         for row in rows
     ]
-    columns = ["policy", "same\niter.", "simulated [95 %]", "measured [95 %]", "error"]
-    show_table(f"{name}: speedup of decoding, simulated and measured ({rows[0].prompts} prompts)", columns, cells)
+    columns = ["policy", "same\niter.", "simulated [95 %]", "measured [95 %]", "error, %\n[95 %]", "verdict"]
+    prices = "given prices" if rows[0].fitted == "given" else f"prices fitted on {rows[0].fitted}"
+    title = f"{name}: speedup of decoding, simulated ({prices}) and measured ({rows[0].prompts} prompts)"
+    show_table(title, columns, cells)
     parts = [[policy_text(row.policy), *map(percent_text, (row.error, *row.parts.values()))] for row in rows]
     show_table(
         "Where the error comes from, % [95 %]; the parts add up to it", ["policy", "error", *rows[0].parts], parts

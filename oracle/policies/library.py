@@ -1,4 +1,7 @@
-"""All that transformers knows of a policy: the settings that make its assisted generation follow one, if any do."""
+"""All that transformers knows of a policy: the settings that make its assisted generation follow one, if any do.
+
+`random` is the one policy that settings alone do not make: the library's own field is set anew before each draft.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import numpy as np
 
 from oracle.policies.contract import Policy, State, budget_of
 from oracle.policies.counting import Constant, Heuristic, HeuristicTransient, Length
+from oracle.policies.drawn import Drawn, Random
 from oracle.policies.learning import Roc
 from oracle.policies.thresholds import Below, Dynamic
 
@@ -31,6 +35,15 @@ class Settings:
     schedule: str = "constant"  # num_assistant_tokens_schedule, one of SCHEDULES
     threshold: float = 0.0  # assistant_confidence_threshold; 0 is off
     adaptive: bool = False  # let the library refit the threshold after each iteration (needs scikit-learn)
+    seed: int | None = None  # draw num_assistant_tokens anew before each draft: 1 to ``tokens`` (`random`)
+    drawn: int = 0  # with a seed: how many were drawn in the calls before
+
+    def lookaheads(self, count: int) -> list[int] | None:
+        """The next ``count`` lengths that are drawn; None where none is."""
+        if self.seed is None:
+            return None
+        rule = Random(self.tokens, self.seed)
+        return [rule.lookahead(self.drawn + number) for number in range(count)]
 
 
 def settings_of(policy: Policy, state: State | None = None) -> Settings | None:
@@ -38,6 +51,9 @@ def settings_of(policy: Policy, state: State | None = None) -> Settings | None:
 
     Raises ValueError for `roc` where scikit-learn is not installed: the library would quietly keep the threshold fixed.
     """
+    if type(policy) is Random:
+        begun: State = policy.start(1) if state is None else state
+        return Settings(policy.tokens, seed=policy.seed, drawn=int(begun[0][0]))
     if not _known(policy):
         return None
     adaptive = isinstance(policy, Roc) and policy.threshold > 0
@@ -50,8 +66,10 @@ def settings_of(policy: Policy, state: State | None = None) -> Settings | None:
     return Settings(int(np.max(tokens)), _SCHEDULE[type(policy)], float(policy.threshold), adaptive)
 
 
-def state_left(policy: Policy, state: State, tokens: float) -> State:
-    """The state after a call that began in ``state`` and left ``tokens`` as the library's next length."""
+def state_left(policy: Policy, state: State, tokens: float, iterations: int) -> State:
+    """The state after a call of so many iterations that left ``tokens`` as the library's next length."""
+    if type(policy) is Random:
+        return Drawn(state[0] + iterations)
     return Length(np.array([int(tokens)])) if isinstance(policy, HeuristicTransient) else state
 
 

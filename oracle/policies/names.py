@@ -15,6 +15,7 @@ from typing import Any
 from oracle.policies import files
 from oracle.policies.contract import NAMES, Policy, value_text
 from oracle.policies.counting import Constant, Heuristic, HeuristicTransient, Plain, Staircase
+from oracle.policies.drawn import Random
 from oracle.policies.files import FromFunction
 from oracle.policies.learning import AdaEDL, Roc
 from oracle.policies.thresholds import Dynamic, Kangaroo, MaxConfidence, PMin, Survival, Svip
@@ -33,6 +34,7 @@ POLICIES: dict[str, type[Policy]] = {
     "adaedl": AdaEDL,
     "p-min": PMin,
     "staircase": Staircase,
+    "random": Random,
 }
 NAMES.update((kind, name) for name, kind in POLICIES.items())
 # What is compared where no policy is named.

@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from oracle.records.typed import is_deep
 from oracle.words import did_you_mean
 
 ENDINGS = (".jsonl", ".json", ".parquet")
@@ -122,7 +123,9 @@ def _decode(data: bytes, place: str) -> str:
 
 def _parse(text: str, place: str, remedy: str) -> object:
     try:
-        return json.loads(text)
+        if is_deep(value := json.loads(text)):
+            raise RecursionError
+        return value
     except json.JSONDecodeError as error:
         at = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
         raise ValueError(f"{place}: not valid JSON ({error.msg} at {at}). {remedy}.") from error

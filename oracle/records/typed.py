@@ -46,6 +46,12 @@ Price = Annotated[
     BeforeValidator(_unwrapped),
     says(f"a finite number that is not negative, at most {MOST_PRICE:g}"),
 ]
+Number = Annotated[
+    float,
+    Field(strict=True, ge=-(MOST_PRICE**2), le=MOST_PRICE**2, allow_inf_nan=False),
+    BeforeValidator(_unwrapped),
+    says("a finite number"),
+]
 Count = Annotated[
     int,
     Field(strict=True, ge=0, le=MOST_COUNT),
@@ -99,7 +105,8 @@ def read_json(file: Path) -> dict[str, Any]:
         raise ValueError(f"it is nested deeper than {_DEEPEST} levels") from None
     if not isinstance(value, dict):
         raise ValueError(f"it holds {short(value)}; an object of named values is wanted")
-    _check_depth(value)
+    if is_deep(value):
+        raise ValueError(f"it is nested deeper than {_DEEPEST} levels")
     return value
 
 
@@ -116,6 +123,21 @@ def short(value: Any) -> str:
     except (ValueError, RecursionError):  # a huge integer inside; nested without end
         text = f"a {type(value).__name__}"
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def is_deep(value: Any) -> bool:
+    """Whether lists and objects stand in each other so deeply that functions which call themselves would not end."""
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(_DEEPEST):
+        if not level:
+            return False
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+    return bool(level)
 
 
 @functools.cache
@@ -153,17 +175,3 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{text[:_SHOWN]} is not a finite number")
     return number
-
-
-def _check_depth(value: Any) -> None:
-    level = [value]
-    for _ in range(_DEEPEST):
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, (dict, list))
-        ]
-        if not level:
-            return
-    raise ValueError(f"it is nested deeper than {_DEEPEST} levels")

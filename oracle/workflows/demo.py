@@ -9,8 +9,9 @@ from pathlib import Path
 from analysis.cost import CostModel
 from analysis.plots.canvas import save
 from analysis.plots.panels import panel
-from analysis.replay.result import SimulationResult
+from analysis.replay.result import SimulationResult, Totals
 from analysis.replay.simulate import USUAL, simulate
+from analysis.replay.sweep import baseline
 from oracle.collect import Collected, collect
 from oracle.models.pair import Pair
 from oracle.prompts.sets import PromptSet
@@ -27,6 +28,7 @@ class Recorded:
     trace: Trace
     summary: Collected
     results: tuple[SimulationResult, ...]
+    baseline: Totals  # the best constant length, which the others are compared with
 
 
 def record(
@@ -36,7 +38,8 @@ def record(
     folder = out / prompts.name
     summary = collect(pair, prompts, folder, resume=not force, force=force, progress=progress)
     trace = Trace.load(folder)
-    return Recorded(folder, trace, summary, tuple(simulate(trace, policy, cost) for policy in USUAL))
+    results = tuple(simulate(trace, policy, cost) for policy in USUAL)
+    return Recorded(folder, trace, summary, results, baseline(trace, cost))
 
 
 PICTURE = "histogram.png"

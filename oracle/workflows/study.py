@@ -10,12 +10,14 @@ from analysis.cost import CostModel
 from analysis.describe import statistics
 from analysis.fit import distributions
 from analysis.fit.distributions import Counts, Fit, GoodnessOfFit
+from analysis.independence import IidTest, iid_test
 from analysis.measured import calibrate as calibration
 from analysis.measured.calibrate import Calibration
 from analysis.replay import simulate as replay
 from analysis.replay.simulate import USUAL, SimulationResult
 from analysis.report import page
 from analysis.study import Source
+from analysis.versus import Versus, versus
 from oracle.policies import Policy
 from oracle.records.runs import Runs
 from oracle.records.trace import Trace
@@ -30,6 +32,7 @@ class Fitted:
     censored: int  # of them, cut short by the end of a text
     fits: tuple[Fit, ...]
     goodness: tuple[GoodnessOfFit, ...]  # one a fit
+    iid: IidTest  # whether acceptance may be i.i.d. at all
     nothing: str | None = None
 
 
@@ -45,6 +48,23 @@ def simulate(
     return replay.simulate(as_trace(trace), policy, as_cost(cost))
 
 
+def compare_traces(
+    first: Trace | str | Path,
+    second: Trace | str | Path,
+    policies: Sequence[str | Policy | Callable] = USUAL,
+    cost: CostModel | float | str | Path | Sequence[CostModel | float | str | Path] | None = None,
+) -> Versus:
+    """Compare two traces of the same prompts, paired by prompt: another draft, another number format, ...
+
+    ``cost`` is for both, or a pair of them in order.  Raises ValueError for policies or files that will not do, for
+    prices of another pair, and for traces without a common prompt.  (`oracle.compare` compares a trace with runs.)
+    """
+    prices = [as_cost(each) for each in (several(cost) if cost is not None else [None])]
+    if len(prices) not in (1, 2):
+        raise ValueError(f"{len(prices)} costs given; give one for both traces, or one for each")
+    return versus(as_trace(first), as_trace(second), policies, (prices[0], prices[-1]))
+
+
 def stats(trace: Trace | str | Path) -> statistics.Description:
     """How much the oracle SL of a trace varies, and where from."""
     return statistics.describe(as_trace(trace))
@@ -54,7 +74,8 @@ def fit(trace: Trace | str | Path, draws: int = 200) -> Fitted:
     """Fit distributions to the accepted lengths of a trace, and test each with ``draws`` samples of its own."""
     loaded = as_trace(trace)
     found = loaded.outcomes
-    counts = Counts.from_samples(found.accepted[found.starts], found.censored[found.starts])
+    at = found.starts
+    counts = Counts.from_samples(found.accepted[at], found.censored[at], found.prompt_of[at])
     fits = tuple(distributions.fit_all(counts))
     tests = tuple(distributions.goodness_of_fit(counts, each, draws) for each in fits)
     cut = int(counts.censored.sum())
@@ -64,7 +85,7 @@ def fit(trace: Trace | str | Path, draws: int = 200) -> Fitted:
             f"nothing to fit: the ends of the texts cut all {counts.n:,} oracle iterations short before a token was "
             "accepted or refused; collect longer texts (--max-new-tokens)"
         )
-    return Fitted(counts.n, cut, fits, tests, nothing)
+    return Fitted(counts.n, cut, fits, tests, iid_test(loaded), nothing)
 
 
 def calibrate(

@@ -11,6 +11,7 @@ from analysis import belonging
 from analysis.cost import CostModel
 from analysis.measured.calibrate import FIT, Calibration, calibrate
 from analysis.validation import validate as comparison
+from analysis.validation.folds import cross_fit
 from analysis.validation.validate import Budget, Validation, combine
 from oracle.collect import collect
 from oracle.measure import measure
@@ -41,14 +42,19 @@ class Validated:
     validation: Validation
     traces: tuple[Trace, ...]
     runs: tuple[Runs, ...]
-    calibrations: tuple[Calibration, ...]  # empty where prices were given
+    calibrations: tuple[Calibration, ...]  # on all repeats, for use elsewhere; empty where prices were given
     folders: tuple[Path, ...] = ()  # of the runs, where they were measured now
     notes: tuple[str, ...] = ()  # whether traces, runs and prices belong together, as far as that is not known
 
     @property
     def passed(self) -> bool:
-        """Whether the budget was kept."""
+        """Whether the budget was kept, and that is sure."""
         return self.validation.passed
+
+    @property
+    def failed(self) -> bool:
+        """Whether the budget was broken, and that is sure; what is neither is undecided."""
+        return self.validation.verdict == comparison.FAIL
 
 
 def validate(
@@ -71,10 +77,10 @@ def validate(
     """Collect and measure ``pair`` on each set of ``prompts``, then compare simulated and measured speedups.
 
     Traces and runs go into folders of ``out``, so that ``resume`` goes on after an interruption and ``force`` begins
-    anew.  Prices are fitted on constant policies that run beside the validated ones, unless ``cost`` is given: no
-    machine is as fast in one hour as in the next.  In half precision the trace holds the text of an assisted run.
-    ``tell`` is given a line before each long step.  Raises ValueError for arguments that make no sense (before anything
-    runs), RuntimeError for a run that failed.
+    anew.  Prices are fitted on drawn lookaheads that run beside the validated policies, unless ``cost`` is given: no
+    machine is as fast in one hour as in the next; each half of the repeats is judged with prices of the other.  In half
+    precision the trace holds the text of an assisted run.  ``tell`` is given a line before each long step.  Raises
+    ValueError for arguments that make no sense (before anything runs), RuntimeError for a run that failed.
     """
     chosen, prices = to_validate(policies), None if cost is None else as_cost(cost)
     if prices is not None:
@@ -113,8 +119,9 @@ def compare(
 ) -> Validated:
     """Compare recorded runs with the simulation on the traces of the same prompts, one trace for each of the runs.
 
-    Without ``cost`` prices are fitted for each of the runs on its own constant policies.  ``policies`` default to all
-    that ran and that the prices were not fitted on.
+    Without ``cost`` prices are fitted for each of the runs on its own policies of drawn (or constant) lengths, and each
+    half of its repeats is judged with prices fitted on the other half (``analysis.validation.folds``).  ``policies``
+    default to all that ran and that the prices were not fitted on.
     """
     recorded, measured = several(traces), several(runs)
     if len(recorded) != len(measured):
@@ -124,7 +131,7 @@ def compare(
     given = None if cost is None else as_cost(cost)
     answers = [belonging.together(trace, [one], given).expect() for trace, one in zip(loaded, ran, strict=True)]
     fitted = tuple(calibrate(each) for each in ran) if given is None else ()
-    prices = [given] * len(ran) if given is not None else [each.cost for each in fitted]
+    prices = [given] * len(ran) if given is not None else list(map(cross_fit, ran))
     found = [
         comparison.validate(trace, one, price, policies=policies, budget=budget)
         for trace, one, price in zip(loaded, ran, prices, strict=True)

@@ -38,7 +38,7 @@ def power(repeats: int) -> None:
         named = [iid_test(sample(coins(prompts, 64, 0.8, rng), 64), draws=199) for _ in range(40)]
         between, within = (float(np.median([getattr(x, f"hidden_{y}") for x in named])) for y in ("between", "within"))
         found = np.zeros(2)
-        for seed in range(repeats):
+        for _ in range(repeats):
             found[0] += bool(iid_test(sample(beta(prompts, 64, 0.8, between, rng), 64), draws=199).rejected)
             found[1] += bool(iid_test(sample(markov(prompts, 64, 0.8, within, rng), 64), draws=199).rejected)
         shares = found / repeats

@@ -13,7 +13,7 @@ from oracle.records.runs import Call, Runs
 COST = CostModel(
     draft=0.002, draft_first=0.005, draft_context=1e-6, iteration=0.001,
     verify=((1, 0.02), (2, 0.03), (4, 0.032), (9, 0.04), (21, 0.06)), verify_context=1e-5,
-    plain=0.018, plain_context=2e-5, draft_prefill=1e-4, target_prefill=3e-4, unit="s",
+    plain=0.018, plain_context=1e-5, draft_prefill=1e-4, target_prefill=3e-4, unit="s",
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 
 import pytest
 from builders.traces import EOS, pattern
@@ -13,12 +14,13 @@ from oracle.records.trace import write_meta, write_part
 
 KEYS = [
     "policy", "iterations", "drafted", "passes", "accepted", "wasted", "tokens", "tokens_per_iteration",
-    "speedup", "speedup_low", "speedup_high",
+    "speedup", "speedup_low", "speedup_high", "baseline", "baseline_ratio", "baseline_ratio_low", "baseline_ratio_high",
 ]  # fmt: skip
 COMMANDS = [
     "demo",
     "collect",
     "simulate",
+    "compare",
     "iterations",
     "measure",
     "calibrate",
@@ -59,7 +61,8 @@ def test_simulate_prints_one_row_a_policy_with_its_interval(trace):
     done = run("simulate", trace, "-p", "constant:tokens=2", "-p", "oracle:detect", "--draft-cost", "0.2")
     assert done.exit_code == 0, done.output
     assert "constant:tokens=2" in done.stdout and "oracle:detect" in done.stdout
-    assert done.stdout.count("[") - 1 == 2  # the heading's and one for each speedup
+    table = done.stdout.partition("Baseline: ")[0]
+    assert table.count("[") - 2 == 3  # the headings' two; the speedups', and the gain of the one that is no baseline
 
 
 def test_simulate_for_programs(trace):
@@ -68,6 +71,32 @@ def test_simulate_for_programs(trace):
     assert [list(row) for row in rows] == [KEYS, KEYS]
     assert rows[0]["tokens"] == 25 and rows[0]["wasted"] == rows[0]["drafted"] - rows[0]["accepted"]
     assert rows[1]["speedup"] == 1 and rows[1]["drafted"] == 0
+
+
+def test_every_policy_stands_beside_the_best_constant(trace):
+    """Or beside the one that is named; the ratio is of the seconds of the same prompts."""
+    words = ["simulate", trace, "-p", "constant:tokens=1", "-p", "oracle:detect", "--draft-cost", "0.2", "--json"]
+    rows = json.loads(run(*words).stdout)
+    every = [word for n in (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20) for word in ("-p", f"constant:tokens={n}")]
+    constants = json.loads(run("simulate", trace, *every, "--draft-cost", "0.2", "--json").stdout)
+    best = max(constants, key=lambda row: row["speedup"])
+    assert {row["baseline"] for row in [*rows, *constants]} == {best["policy"]}
+    for row in rows:
+        assert row["baseline_ratio"] == pytest.approx(row["speedup"] / best["speedup"])
+    (named,) = json.loads(run(*words[:4], "--baseline", "none", *words[6:]).stdout)
+    assert named["baseline"] == "none" and named["baseline_ratio"] == pytest.approx(named["speedup"])
+    assert run(*words, "--baseline", "constnat").exit_code == 2
+
+
+def test_simulate_ends_with_the_baseline_and_how_many_prompts_are_enough():
+    words = ["simulate", "-p", "dynamic", "-p", "oracle:optimal", "-p", "constant:tokens=6"]
+    done = run(*words, "--baseline", "constant:tokens=6", env={"COLUMNS": "80"})
+    assert max(len(line.rstrip()) for line in done.stdout.partition("Baseline: ")[0].splitlines()) <= 80
+    baseline, needed = done.stdout.splitlines()[-2:]
+    assert baseline.startswith("Baseline: constant:tokens=6, speedup ") and "picked" not in baseline
+    assert needed.startswith("dynamic is known to within ±") and "Against constant:tokens=6, paired" in needed
+    assert re.search(r"^constant:tokens=6 .* baseline$", done.stdout, re.MULTILINE)
+    assert "picked on these prompts" in run(*words).stdout
 
 
 def test_simulate_with_the_shipped_sample():
@@ -168,9 +197,9 @@ def test_tables_fit_eighty_columns(trace):
         "--draft-cost",
         "0.1",
     ]
-    lines = run(*words, env={"COLUMNS": "80"}).stdout.splitlines()
-    assert max(len(line.rstrip()) for line in lines) <= 80
-    assert sum(line.rstrip().endswith("]") for line in lines) == 3  # no interval is cut
+    table = run(*words, env={"COLUMNS": "80"}).stdout.partition("Baseline: ")[0]
+    assert max(len(line.rstrip()) for line in table.splitlines()) <= 80
+    assert sum(line.rstrip().endswith("]") for line in table.splitlines()) == 3  # no interval is cut
 
 
 HOSTILE = "evil\x1b]52;c;aGk=\x07\u202e name\nFake: line"

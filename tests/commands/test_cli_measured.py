@@ -47,7 +47,7 @@ def test_validation_of_stored_runs_for_people_and_programs(tmp_path):
     assert done.stdout.count("100.00%") == 2 and (tmp_path / "picture.png").stat().st_size > 10_000
     assert not (runs / "cost.json").exists()
     answer = json.loads(run(*words, "--json").stdout)
-    assert answer["passed"] and answer["failures"] == []
+    assert answer["passed"] and answer["verdict"] == "pass" and answer["failures"] == answer["open"] == []
     assert [row["policy"] for row in answer["rows"]] == POLICIES
     assert set(answer["rows"][0]["error"]) == {"value", "low", "high"}
 
@@ -56,9 +56,17 @@ def test_a_validation_that_fails_says_why_and_exits_with_1(tmp_path):
     trace, runs = stored(tmp_path, speed=lambda repeat, prompt, policy: 1.3 if policy == LONG else 1.0)
     done = run("validate", "--trace", trace, "--runs", runs, env={"COLUMNS": "80"})
     assert done.exit_code == 1 and fits(done.stdout.partition("Error of the speedups")[0])
-    assert f"the worst error is +30.0% ({LONG} on organisation/a-long-name-of-a-data-set)" in done.stdout
+    assert f"the error of {LONG} on organisation/a-long-name-of-a-data-set is +30.0% (+30.0% to +30.0%)" in done.stdout
     lenient = ["--median", "0.5", "--worst", "0.5"]
     assert run("validate", "--trace", trace, "--runs", runs, *lenient).exit_code == 0
+
+
+def test_a_validation_that_cannot_tell_says_so_and_exits_with_0(tmp_path):
+    trace, runs = stored(tmp_path, speed=lambda repeat, prompt, policy: 1 + 0.3 * (repeat == prompt % 3))
+    done = run("validate", "--trace", trace, "--runs", runs, "--worst", "0.0001", "--median", "0.0001")
+    assert done.exit_code == 0, done.output
+    assert "Undecided: nothing breaks the budget" in done.stdout and "is undecided" in done.stdout
+    assert "Noise floor: a perfect simulator's error would be below" in done.stdout
 
 
 def test_calibration_of_stored_runs(tmp_path):
@@ -80,9 +88,9 @@ def test_a_policy_in_a_file_may_be_measured_by_name(tmp_path, command):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["calibrate", "--fit", "heuristic"], "does not draft a fixed length"),
-        (["calibrate", "--fit", "constant:tokens=3"], "at least two constant lengths"),
-        (["validate", "-p", "constant:tokens=3"], "is one that the prices are fitted on"),
+        (["calibrate", "--fit", "heuristic"], "drafts neither drawn nor fixed lengths"),
+        (["calibrate", "--fit", "constant:tokens=3"], "at least two lengths"),
+        (["validate", "-p", FIT[0]], "is one that the prices are fitted on"),
         (["validate", "-p", "dynamik"], "did you mean 'dynamic'"),
         (["measure", "--threads", "0"], "--threads is 0"),
         (["measure", "-p", "oracle:detect"], "exists in simulation only"),
@@ -106,6 +114,13 @@ def test_a_real_measurement_calibration_and_validation_of_the_embedded_pair(tmp_
     done = run("measure", tmp_path / "runs", *short, "-p", "dynamic", "-p", LONG, env={"COLUMNS": "80"})
     assert done.exit_code == 0 and fits(done.stdout), done.output
     assert re.search(r"^dynamic +20 +constant +0.4 +no$", done.stdout, re.MULTILINE)
+    # No constant ran, so that plain decoding is the baseline.
+    assert "Baseline: none; its whole calls over" in done.stdout
+    words = ["measure", tmp_path / "runs", *short, "-p", "dynamic", "-p", LONG, "--resume", "--baseline"]
+    rows = json.loads(run(*words, "dynamic", "--json").stdout)
+    assert [row["policy"] for row in rows] == ["dynamic", LONG] and {row["baseline"] for row in rows} == {"dynamic"}
+    assert rows[0]["baseline_ratio"]["value"] == 1 != rows[1]["baseline_ratio"]["value"]
+    assert "is not among the measured policies (none, dynamic, " in run(*words, "constant:tokens=9").stderr
     again = ["calibrate", tmp_path / "cost.json", *short]
     assert run(*again).exit_code == 0
     assert "is a cost model already; --force replaces it" in run(*again).output

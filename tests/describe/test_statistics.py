@@ -6,12 +6,12 @@ import pytest
 from builders.traces import pattern, trace
 from scipy import stats
 
-from analysis.describe import signals, statistics
+from analysis.describe import signals, statistics, variation
+from analysis.describe.calibration import calibration_error
 from analysis.describe.curves import hazard, profile
 from analysis.describe.repeats import repeat_starts, repeating
-from analysis.intervals import Estimate
+from analysis.intervals import jackknife
 from analysis.published import ORACLE_ANALYSIS, published_for
-from analysis.verdict import Gap, verdict
 from oracle.records.selection import select_prompts
 from oracle.records.trace import Record, Trace, iter_records
 
@@ -76,6 +76,16 @@ def test_summary_by_hand():
     assert found.quantiles["0.25"] == 0 and found.quantiles["0.75"] == 2 and found.quantiles["0.99"] == 4
     assert found.dispersion.value == pytest.approx(values.var(ddof=1) / (8 / 6 * 14 / 6))
     assert found.mean.low <= found.mean.value <= found.mean.high
+    assert all(np.isnan(each.low) for each in (found.sd, found.median, found.trimmed_mean, found.dispersion))
+
+
+@pytest.mark.parametrize(("prompts", "words"), [(9, "below 10 prompts, ratios of"), (10, "Ratios of"), (20, None)])
+def test_what_has_no_interval_is_said_once(prompts, words):
+    found = statistics.statistics(random_trace(prompts), resamples=50)
+    assert (words is None and not found.note) or words in found.note
+    assert np.isnan(found.accepted.sd.low) == np.isnan(found.longest_share.low) == (prompts < 10)
+    assert np.isnan(found.accepted.dispersion.low) == np.isnan(found.heterogeneity.within.low) == (prompts < 20)
+    assert not np.isnan([found.heterogeneity.lag1.low, found.accepted.mean.low, found.acceptance_rate.low]).any()
 
 
 def test_detect_is_accepted_moved_by_one():
@@ -110,7 +120,8 @@ def test_unknown_convention_is_refused():
 def test_one_prompt_has_numbers_but_no_intervals():
     found = statistics.statistics(trace_of(of_runs(2, 0, 1)), resamples=10)
     assert found.accepted.mean.value == 0.75 and np.isnan(found.accepted.mean.low)
-    assert np.isnan(found.heterogeneity.icc.value)
+    assert np.isnan(found.excess_dispersion.low) and np.isnan(found.heterogeneity.between.low)
+    assert found.note.endswith("here is 1 prompt.")
     assert statistics.plain(found)["accepted"]["mean"] == {"value": 0.75, "low": None, "high": None}
 
 
@@ -124,13 +135,13 @@ def test_smallest_and_extreme_texts_end_well(agrees):
 def test_acceptance_rate_counts_every_position_but_the_last_once():
     trace = random_trace(20)
     inner = np.arange(trace.tokens) != trace.end - 1
-    found = statistics.acceptance_rate(trace, resamples=10)
+    found = statistics.acceptance_rate(trace)
     assert found.value == pytest.approx(trace.agrees[inner].mean())
 
 
 def test_censoring_and_longest_share_by_hand():
     trace = trace_of(of_runs(2, 0, 1, last=1), of_runs(4, name="b"))  # last runs: 1 and 0 of 8 accepted tokens
-    found = statistics.censoring(trace, resamples=10)
+    found = statistics.censoring(trace)
     assert found.iterations.value == pytest.approx(2 / 6) and found.accepted.value == pytest.approx(1 / 8)
     assert statistics.longest_share(trace, resamples=10).value == 0.5  # one of six iterations has 4 of 8
     many = trace_of(of_runs(*[1] * 198, 10))  # 200 iterations with the last: the longest two have 10 + 1 of 208
@@ -140,50 +151,81 @@ def test_censoring_and_longest_share_by_hand():
 def test_averages_over_iterations_and_positions():
     trace = trace_of(of_runs(3, last=0))  # flags 1110 1: runs from each position 3 2 1 0 0
     found = statistics.averages(trace)
-    assert found.over_iterations.value == 1.5 and found.over_positions.value == 6 / 5
-
-
-def test_icc_matches_anova_by_hand():
-    trace = trace_of(of_runs(1, 1, last=1), of_runs(4, 4, last=4, name="b"))
-    assert statistics.heterogeneity(trace, resamples=10).icc.value == pytest.approx(1)  # no spread within prompts
-    trace = trace_of(of_runs(0, 2, last=1), of_runs(3, last=5, name="b"))  # 0 2 1 | 3 5, grand mean 2.2
-    between = 3 * (1 - 2.2) ** 2 + 2 * (4 - 2.2) ** 2
-    within = (2 + 2) / 3
-    size = 5 - (9 + 4) / 5
-    icc = (between - within) / (between + (size - 1) * within)
-    found = statistics.heterogeneity(trace, resamples=10)
-    assert found.icc.value == pytest.approx(icc)
-    assert found.design_effect.value == pytest.approx(1 + (13 / 5 - 1) * icc)
+    assert (found.over_iterations.value, found.over_positions.value) == pytest.approx((1.5, 6 / 5))
 
 
 def test_lag1_by_hand():
     trace = trace_of(of_runs(0, 2, 0, last=2))  # around the mean 1: -1 1 -1 1
-    assert statistics.heterogeneity(trace).lag1.value == pytest.approx(-3 / 4 + (3 / 4) / 3)
+    assert statistics.heterogeneity(trace).lag1.value == pytest.approx(-3 / 4 + 1 / 4)
+    both = trace_of(of_runs(0, 2, 0, last=2), of_runs(9, last=9, name="b"), of_runs(0, 0, last=6, name="c"))
+    # two iterations say nothing; -2 -2 4 has products 4 and -8 over 24
+    assert statistics.heterogeneity(both).lag1.value == pytest.approx((3 * -1 / 2 + 2 * (-4 / 24 + 1 / 3)) / 5)
+
+
+def test_design_effect_by_hand():
+    trace = trace_of(of_runs(1, 1, last=1), of_runs(4, 4, last=4, name="b"))  # no spread within prompts
+    moves = np.array([3 - 2.5 * 3, 12 - 2.5 * 3])
+    found = statistics.heterogeneity(trace).design_effect
+    assert found.value == pytest.approx(2 * (moves**2).sum() / (6 * np.var([1, 1, 1, 4, 4, 4], ddof=1)))
 
 
 def test_independent_acceptance_shows_no_structure():
     trace = random_trace(300, 100)
     found = statistics.statistics(trace, resamples=200)
     assert found.excess_dispersion.low < 1 < found.excess_dispersion.high
-    assert abs(found.heterogeneity.icc.value) < 0.02 and abs(found.heterogeneity.lag1.value) < 0.02
+    assert abs(found.heterogeneity.between.value) < 0.05 and abs(found.heterogeneity.within.value) < 0.05
+    assert abs(found.heterogeneity.lag1.value) < 0.02 and abs(found.heterogeneity.design_effect.value - 1) < 0.3
 
 
 def test_prompts_that_differ_are_seen():
-    found = statistics.heterogeneity(random_trace(100, 100, spread=0.2), resamples=100)
-    assert found.icc.low > 0.05 and found.design_effect.value > 1.5
+    found = statistics.heterogeneity(random_trace(100, 100, spread=0.2))
+    assert found.between.low > 0.2 and found.design_effect.value > 1.5
+    assert found.within.low < 0 < found.within.high and abs(found.lag1.value) < 0.03
 
 
-def test_iid_dispersion_is_exact_by_enumeration():
-    rate, size = 0.7, 6
-    chance, total, square = 0.0, 0.0, 0.0
-    for flags in itertools.product([False, True], repeat=size):
-        weight = np.prod([rate if flag else 1 - rate for flag in flags])
-        accepted = trace_of(record(flags)).iterations().accepted.to_numpy()
-        chance, total = chance + weight * len(accepted), total + weight * accepted.sum()
-        square += weight * (accepted**2).sum()
-    mean = total / chance
-    expected = (square / chance - mean**2) / (mean * (mean + 1))
-    assert statistics.iid_dispersion(np.array([size, size]), rate) == pytest.approx(expected)
+def sums_of(*texts):
+    """Iterations, accepted tokens and their squares of each text of flags, float [P, 3]."""
+    runs = [trace_of(record(flags)).iterations().accepted.to_numpy() for flags in texts]
+    return np.array([[len(each), each.sum(), (each**2).sum()] for each in runs], float)
+
+
+def test_the_split_is_exact_by_enumeration():
+    """Mean sums of squares over all orders of the agreements: of each text, and of both together."""
+    first, second = [True, False, True, True, True], [False, True]  # and one more token, which is the target's own
+    closing = lambda flags: [*flags, True]  # noqa: E731
+    sums = sums_of(closing(first), closing(second))
+    within = [
+        np.mean([sums_of(closing(order))[0, 2] for order in itertools.permutations(flags)]) for flags in (first, second)
+    ]
+    dealt = [
+        sums_of(closing(order[:5]), closing(order[5:]))[:, 2].sum() for order in itertools.permutations(first + second)
+    ]
+    n, accepted, squares = sums.sum(axis=0)
+    coin, within, found = ((each - accepted**2 / n) / (n - 1) for each in (np.mean(dealt), sum(within), squares))
+    mean = accepted / n
+    split = variation.split(*sums.T)
+    assert split.iid_dispersion == pytest.approx(coin / (mean * (mean + 1)))
+    assert split.excess.value == pytest.approx(found / coin)
+    assert split.between.value == pytest.approx((within - coin) / coin)
+    assert split.within.value == pytest.approx((found - within) / coin)
+
+
+def test_leaving_a_prompt_out_of_the_split_is_the_split_without_it():
+    sums = statistics.sums(random_trace(6, spread=0.2))
+    left_out = [variation.split(*np.delete(sums, number, axis=0).T) for number in range(6)]
+    whole = variation.split(*sums.T)
+    (expected,) = jackknife(
+        np.array([whole.excess.value]), np.array([[each.excess.value] for each in left_out]), log=True
+    )
+    assert (whole.excess.low, whole.excess.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_runs_that_the_record_cut_short_have_no_split():
+    sample = dataclasses.replace(statistics.Sample.of(random_trace(30)))
+    cut = dataclasses.replace(sample, censored=np.ones(sample.iterations, bool))
+    found = statistics.statistics(cut, resamples=20)
+    assert np.isnan(found.excess_dispersion.value) and np.isnan(found.iid_dispersion)
+    assert found.accepted.dispersion.value > 0
 
 
 def test_hazard_by_hand_counts_a_cut_run_as_far_as_it_is_known():
@@ -192,7 +234,7 @@ def test_hazard_by_hand_counts_a_cut_run_as_far_as_it_is_known():
     assert found.x.tolist() == [0, 1, 2]
     assert found.count.tolist() == [3, 1, 1]  # the cut run is known to accept one, its second is not known
     assert found.value.tolist() == [pytest.approx(2 / 3), 1, 0]
-    assert np.all(found.low <= found.value) and np.all(found.value <= found.high)
+    assert np.isnan(found.low).all() and np.isnan(found.high).all()  # one prompt
     assert hazard(trace, longest=1).value.tolist() == [pytest.approx(2 / 3)]
 
 
@@ -259,16 +301,29 @@ def test_select_prompts_equals_a_trace_of_those_records():
 
 def test_signal_quality_by_hand():
     trace = trace_of(record([True, True, False, False], confidence=[0.9, 0.6, 0.6, 0.1]))
-    by_name = {found.signal: found for found in signals.signal_quality(trace, resamples=10)}
+    by_name = {found.signal: found for found in signals.signal_quality(trace)}
     found = by_name["confidence"]
     assert (found.count, found.accepted) == (4, 0.5)
     assert found.auc.value == (1 + 1 + 0.5 + 1) / 4
     assert found.brier.value == pytest.approx((0.01 + 0.16 + 0.36 + 0.01) / 4, abs=1e-6)
-    # bins of 1/15: {0.9}, {0.6, 0.6}, {0.1}
+    # bins of 1/15: {0.9}, {0.6, 0.6}, {0.1}; one prompt says nothing of what chance adds
     assert found.calibration_error.value == pytest.approx((0.1 + abs(1.2 - 1) + 0.1) / 4, abs=1e-6)
     assert found.spearman == pytest.approx(stats.spearmanr([0.9, 0.6, 0.6, 0.1], [1, 1, 0, 0]).statistic)
     # exp(-entropy) is the same score here, and a sign-flipped entropy has the same ranks as exp(-entropy)
     assert by_name["entropy"].auc.value == found.auc.value
+
+
+def test_calibration_error_by_hand():
+    gaps = np.array([[1.0, 0.0], [1.0, 2.0], [1.0, -2.0], [1.0, 0.0]])  # the first bin is clear, the second is not
+    found, if_perfect = calibration_error(gaps, np.full(4, 10))
+    error = np.sqrt(8 * 4 / 3)  # of the second bin's sum, 0
+    assert found.value == pytest.approx((4 - np.sqrt(2 / np.pi) * error) / 40)  # a normal around 0 has that much
+    apart = np.array([[1.0, 3.0], [1.0, 1.0], [1.0, 3.0], [1.0, 1.0]])
+    found, if_perfect = calibration_error(apart, np.full(4, 10))
+    error, gap = np.sqrt(4 * 4 / 3), 8
+    distance = np.abs(stats.norm(gap, error).rvs(400_000, random_state=0)).mean()
+    assert found.value == pytest.approx((4 + 2 * gap - distance) / 40, abs=1e-3)
+    assert 0 <= if_perfect < 0.05 and found.high > found.value
 
 
 def test_auc_and_its_interval_agree_with_libraries():
@@ -288,14 +343,14 @@ def test_auc_and_its_interval_agree_with_libraries():
 
 def test_auc_with_one_outcome_only_is_undefined():
     assert np.isnan(signals.auc(np.arange(3.0), np.ones(3, bool), np.arange(3)).value)
-    found = signals.signal_quality(trace_of(record([True] * 5)), resamples=5)
+    found = signals.signal_quality(trace_of(record([True] * 5)))
     assert np.isnan(found[0].auc.value) and found[0].brier.value == pytest.approx(0.25)
 
 
 def test_roc_curve_area_is_the_auc():
     trace = random_trace(20)
     false, true = signals.roc_curve(trace, "confidence", points=10_000)
-    area = signals.signal_quality(trace, resamples=5)[0].auc.value
+    area = signals.signal_quality(trace)[0].auc.value
     assert np.trapezoid(true, false) == pytest.approx(area)
     coarse = signals.roc_curve(trace, "confidence", points=50)
     assert len(coarse[0]) <= 51 and coarse[0][-1] == coarse[1][-1] == 1
@@ -309,7 +364,7 @@ def test_reached_positions_by_hand():
     trace = trace_of(record([True, False, True, True, True]), record([True], name="b"))
     # tokens 0 and 1 (accepted, refused), 2 and 3; token 4 comes from the target, prompt b drafts nothing
     assert signals.reached(trace, Rows).tolist() == [True, True, True, True, False, False]
-    found = signals.signal_quality(trace, signals.reached(trace, Rows), "constant:tokens=3", resamples=5)
+    found = signals.signal_quality(trace, signals.reached(trace, Rows), "constant:tokens=3")
     assert found[0].count == 4 and found[0].positions == "constant:tokens=3" and found[0].accepted == 0.75
     with pytest.raises(ValueError, match="never drafted"):
         signals.signal_quality(trace, np.zeros(6, bool))
@@ -320,113 +375,17 @@ def test_reliability_by_hand():
     found = signals.reliability(trace, bins=2)
     assert found.score.tolist() == pytest.approx([0.25, 0.95]) and found.accepted.tolist() == [0.5, 1]
     assert found.count.tolist() == [2, 2] and found.edges.tolist() == [[0, 0.5], [0.5, 1]]
-    assert np.all(found.low >= 0) and found.high[1] == pytest.approx(1) and found.low[1] < 0.6
+    assert np.isnan(found.low).all()  # one prompt
+    other = record([True, True, False, True], confidence=[0.2, 0.4, 0.9, 1.0], name="b")
+    found = signals.reliability(
+        trace_of(record([True, False, True, True], confidence=[0.2, 0.3, 0.9, 1.0]), other), bins=2
+    )
+    assert np.all((found.low >= 0) & (found.low < found.accepted) & (found.accepted < found.high) & (found.high <= 1))
 
 
 def test_unknown_signal_is_refused():
     with pytest.raises(ValueError, match="confidence, entropy, margin, not 'logit'"):
         signals.score(random_trace(2), "logit")
-
-
-# --- verdict ---------------------------------------------------------------------------------------------------------
-
-
-def sure(value, width=0.01):
-    return Estimate(value, value - width, value + width)
-
-
-def made_up(excess=1.0, icc=0.02, longest=0.05, cut=0.05, loops=()):
-    base = statistics.statistics(random_trace(4), resamples=5)
-    found = dataclasses.replace(
-        base,
-        excess_dispersion=sure(excess, 0.05),
-        longest_share=sure(longest),
-        censoring=statistics.Censoring(sure(0.1), sure(cut)),
-        heterogeneity=statistics.Heterogeneity(sure(icc), sure(1 + 10 * icc), sure(0.1)),
-    )
-    return statistics.Description(found, base if loops else None, loops)
-
-
-def made_up_gap(gain=1.2, width=0.02, per_prompt=None):
-    return Gap("constant:tokens=4", sure(1.5), "oracle:detect", sure(1.5 * gain), sure(gain, width), per_prompt)
-
-
-def made_up_signal(area, width=0.01, name="margin"):
-    return signals.SignalQuality(name, signals.EVERY, 1000, 0.7, sure(area, width), 0.2, sure(0.1), sure(0.1))
-
-
-@pytest.mark.parametrize(
-    ("excess", "p", "rejected", "words"),
-    [
-        (1.0, 0.5, False, "is not rejected (goodness of fit of the geometric distribution: p = 0.5)"),
-        (2.3, 0.5, True, "varies 2.3 (2.25 to 2.35) times as much"),
-        (1.0, 0.005, True, "p = 0.005): the oracle SL varies 1 (0.95 to 1.05) times as much"),
-        (1.07, 0.5, True, "real but small"),
-        (0.8, float("nan"), True, "varies 0.8 (0.75 to 0.85)"),
-        (float("nan"), float("nan"), None, "collect more prompts"),
-    ],
-)
-def test_verdict_on_iid(excess, p, rejected, words):
-    found = verdict(made_up(excess), p)
-    assert found.iid_rejected is rejected and words in found.sentences[0]
-
-
-@pytest.mark.parametrize(
-    ("gain", "width", "large", "words"),
-    [
-        (1.2, 0.02, True, "20.0% (18.0 to 22.0%) more, which is what a perfect choice"),
-        (1.02, 0.01, False, "hardly anything is lost"),
-        (1.1, 0.2, None, "collect more prompts"),
-    ],
-)
-def test_verdict_on_the_gap(gain, width, large, words):
-    found = verdict(made_up(), 0.5, made_up_gap(gain, width))
-    assert found.gap is large and words in str(found) and "constant:tokens=4" in str(found)
-
-
-@pytest.mark.parametrize(("icc", "grade"), [(0.4, "much"), (0.1, "some"), (0.02, "little"), (-0.03, "little")])
-def test_verdict_on_prompts(icc, grade):
-    found = verdict(made_up(icc=icc), 0.5, made_up_gap(per_prompt=sure(1.08)))
-    assert found.between_prompts == grade
-    assert f"{max(icc, 0):.1%} of the variance" in str(found) and "would add 8.0% (7.0 to 9.0%)" in str(found)
-
-
-def test_verdict_on_prompts_needs_more_than_one():
-    assert verdict(made_up(icc=float("nan")), 0.5).between_prompts is None
-
-
-@pytest.mark.parametrize(
-    ("area", "width", "grade"),
-    [(0.88, 0.01, "well"), (0.7, 0.01, "partly"), (0.6, 0.01, "hardly"), (0.7, 0.3, "hardly")],
-)
-def test_verdict_on_signals_names_the_best(area, width, grade):
-    found = verdict(made_up(), 0.5, signals=[made_up_signal(0.51, name="entropy"), made_up_signal(area, width)])
-    assert found.predictable == grade and "the best is margin" in str(found) and "1,000 positions" in str(found)
-    assert verdict(made_up(), 0.5, signals=[made_up_signal(float("nan"))]).predictable is None
-
-
-@pytest.mark.parametrize(
-    ("gain", "icc", "area", "advice"),
-    [
-        (1.01, 0.4, 0.9, "keep the best constant"),
-        (1.3, 0.4, 0.9, "per prompt"),
-        (1.3, 0.02, 0.9, "threshold on that signal"),
-        (1.3, 0.02, 0.55, "out of reach"),
-    ],
-)
-def test_verdict_ends_with_advice(gain, icc, area, advice):
-    found = verdict(made_up(icc=icc), 0.01, made_up_gap(gain), [made_up_signal(area)])
-    assert found.sentences[-1].startswith("Advice:") and advice in found.sentences[-1]
-
-
-def test_verdict_warns_of_tails_cuts_and_loops():
-    text = str(verdict(made_up(longest=0.3, cut=0.2, loops=("a", "b")), 0.5))
-    assert (
-        "longest 1% of iterations bring 30%" in text
-        and "hold 20%" in text
-        and "2 of 4 texts repeat themselves to the end" in text
-    )
-    assert "loop" not in str(verdict(made_up(), 0.5)) and "longest" not in str(verdict(made_up(), 0.5))
 
 
 @pytest.mark.parametrize(
@@ -448,17 +407,6 @@ def test_published_numbers_are_found_by_name(name, data):
 def test_published_spread_over_a_geometric(data, ratio):
     numbers = ORACLE_ANALYSIS[data]
     assert numbers.sd**2 / (numbers.mean * (numbers.mean - 1)) == pytest.approx(ratio, abs=0.02)
-
-
-@pytest.mark.parametrize(
-    ("constant", "oracle", "words"),
-    [(0.9, 1.4, "use no draft, unless"), (0.7, 0.95, "this draft cannot pay"), (1.1, 1.4, "")],
-)
-def test_verdict_says_when_a_draft_is_a_loss(constant, oracle, words):
-    gap = Gap("constant:tokens=1", sure(constant), "oracle:optimal", sure(oracle), sure(oracle / constant))
-    sentences = verdict(made_up(), 0.5, gap).sentences
-    loss = [text for text in sentences if "At these prices" in text]
-    assert words in loss[0] if words else not loss
 
 
 def test_scores_are_ranked_by_numbers_that_rise_with_them():

@@ -10,10 +10,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from analysis.describe.statistics import acceptance_rate
+from analysis.fit import estimation
 from analysis.fit.distributions import FAMILIES, Counts, Fit, best, fit, fit_all, goodness_of_fit, kaplan_meier
 from analysis.fit.families import Poisson
 from analysis.fit.series import cumulative
 from analysis.intervals import Estimate
+from analysis.plots.samples import counts_of
+from tests.builders.flips import beta, sample
+from tests.builders.synthetic import synthetic
 
 TRUTH = {
     "geometric": (0.7,),
@@ -496,3 +501,158 @@ def test_pooled_statistic_by_hand():
     result = goodness_of_fit(counts, found, draws=5)
     assert result.cells == len(cells)
     assert result.statistic == pytest.approx(sum((o - e) ** 2 / e for o, e in zip(observed, cells, strict=True)))
+
+
+# --- runs of one prompt are alike -----------------------------------------------------------------------------
+
+
+def of_beta_prompts(prompts: int, seed: int, sd: float = 0.1) -> Counts:
+    """Runs of texts of 64 tokens, independent within a prompt, whose acceptances have mean 0.8."""
+    found = sample(beta(prompts, 64, 0.8, sd, np.random.default_rng([prompts, seed])))
+    return Counts.from_samples(found.accepted, found.censored, found.prompt)
+
+
+def alone(counts: Counts) -> Counts:
+    return Counts(counts.events, counts.censored)
+
+
+def test_counts_know_the_runs_of_each_prompt():
+    counts = Counts.from_samples([2, 0, 2, 3, 2], [0, 0, 0, 1, 1], ["b", "a", "b", "a", "b"])
+    assert (counts.prompts, counts.independent, alone(counts).prompts, alone(counts).independent) == (2, 2, None, 5)
+    clusters = counts.clusters
+    rows = list(zip(*(getattr(clusters, name).tolist() for name in ("prompt", "length", "cut", "count")), strict=True))
+    assert rows == [(0, 0, False, 1), (0, 3, True, 1), (1, 2, False, 2), (1, 2, True, 1)]
+    assert clusters.sums(clusters.length).tolist() == [3, 6]
+    assert counts.cut_at(2).clusters.sums(counts.cut_at(2).clusters.cut).tolist() == [1, 3]
+    with pytest.raises(ValueError, match="one for each of the 2 values"):
+        Counts.from_samples([1, 2], None, [0])
+
+
+def test_the_acceptance_is_the_one_of_the_description_interval_included():
+    trace = synthetic(7, 40)
+    found = fit_all(counts_of(trace))[0].parameters["acceptance"]
+    assert found == acceptance_rate(trace)
+
+
+def test_geometric_interval_over_prompts_by_hand():
+    # accepted (5, 3), rejected (1, 3): odds 8 / 4, moves 5/8 - 1/4 = 3/8 and 3/8 - 3/4 = -3/8
+    counts = Counts.from_samples([5, 0, 3, 0, 0], [0, 1, 0, 0, 0], [0, 0, 1, 1, 1])
+    half = 12.7062 * math.sqrt(2 * 2 * (3 / 8) ** 2)
+    found = fit(counts, "geometric").parameters["acceptance"]
+    assert found.value == pytest.approx(8 / 12)
+    assert found.low == pytest.approx(2 / (2 + math.exp(half)), rel=1e-4)
+    assert found.high == pytest.approx(2 / (2 + math.exp(-half)), rel=1e-4)
+
+
+def test_scores_of_the_geometric_are_its_closed_form():
+    # the score of the logit is accepted tokens less acceptance times trials, in each prompt
+    counts = of_beta_prompts(6, 0)
+    accepted, ended = counts.clusters.sums(counts.clusters.length), counts.clusters.sums(~counts.clusters.cut)
+    share = accepted.sum() / (accepted + ended).sum()
+    at = np.array([math.log(share / (1 - share))])
+    scores = estimation._scores(counts, FAMILIES["geometric"], at)
+    np.testing.assert_allclose(scores[:, 0], accepted - share * (accepted + ended), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["zero-inflated-geometric", "negative-binomial", "discrete-weibull"])
+def test_a_prompt_a_run_gives_the_intervals_of_independent_runs(name):
+    lengths = draw(name, TRUTH[name], 4_000, np.random.default_rng(3))
+    over, plain = (fit(Counts.from_samples(lengths, None, each), name) for each in (np.arange(4_000), None))
+    assert (over.theta, over.log_likelihood, over.aic) == (plain.theta, plain.log_likelihood, plain.aic)
+    for one, other in zip(over.parameters.values(), plain.parameters.values(), strict=True):
+        assert one.high - one.low == pytest.approx(other.high - other.low, rel=0.05)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_prompt_twice_leaves_the_estimate_and_widens_the_interval(name):
+    lengths = draw(name, TRUTH[name], 1_000, np.random.default_rng(4))
+    twice, prompts = np.concatenate([lengths, lengths]), np.tile(np.arange(1_000) // 2, 2)
+    once, doubled = fit(Counts.from_samples(lengths), name), fit(Counts.from_samples(twice, None, prompts), name)
+    assert doubled.theta == pytest.approx(once.theta, rel=1e-2)
+    for one, other in zip(doubled.parameters.values(), once.parameters.values(), strict=True):
+        assert one.high - one.low == pytest.approx(other.high - other.low, rel=0.25)  # 0.7 of it as independent
+
+
+def test_fits_say_what_their_intervals_rest_on():
+    counts = of_beta_prompts(5, 0)
+    assert {each.over for each in fit_all(counts)} == {"over 5 prompts"}
+    assert fit(alone(counts), "geometric").over == "iterations taken as independent"
+
+
+@pytest.mark.parametrize("values", [[3, 0, 1, 7, 2, 2], [0, 0, 0], [3, 3, 3]])
+def test_one_prompt_has_no_interval(values):
+    counts = Counts.from_samples(values, None, [4] * len(values))
+    for each in fit_all(counts):
+        assert all(math.isnan(found.low) and math.isnan(found.high) for found in each.parameters.values())
+        assert each.theta == fit(alone(counts), each.family).theta
+        assert each.over == "none, one prompt says nothing about others"
+    km = kaplan_meier(counts)
+    assert np.isnan(km.low[1:]).all() and np.isnan(km.high[1:]).all()
+    np.testing.assert_array_equal(km.survival, kaplan_meier(alone(counts)).survival)
+
+
+@pytest.mark.parametrize("values, cut", [([0] * 6, [0] * 6), ([7] * 6, [1] * 6)])
+def test_all_or_nothing_over_prompts_is_a_trial_a_prompt(values, cut):
+    prompts = [0, 0, 1, 1, 2, 2]
+    first, *others = fit_all(Counts.from_samples(values, cut, prompts))
+    away = 1 - math.exp(-(4.302653**2) / 2 / 3)
+    found = first.parameters["acceptance"]
+    assert (found.low, found.high) == (pytest.approx((0, away)) if values[0] == 0 else pytest.approx((1 - away, 1)))
+    for each in [first, *others]:
+        check_sound(each)
+
+
+def test_the_interval_of_a_fit_holds_the_acceptance_of_prompts_that_differ():
+    inside, as_independent, repeats = 0, 0, 200
+    for seed in range(repeats):
+        counts = of_beta_prompts(10, seed)
+        for which in (counts, alone(counts)):
+            found = fit(which, "geometric").parameters["acceptance"]
+            if which is counts:
+                inside += found.low <= 0.8 <= found.high
+            else:
+                as_independent += found.low <= 0.8 <= found.high
+    assert 0.9 <= inside / repeats <= 0.985
+    assert as_independent / repeats < 0.75
+
+
+def test_kaplan_meier_over_prompts_by_hand():
+    # prompt 0: ends at 0 and 1; prompt 1: ends at 1, cut at 2. h(0) = 1/4; moves (h n - d) / (N - D) = -+(1/2) / 3
+    counts = Counts.from_samples([0, 1, 1, 2], [0, 0, 0, 1], [0, 0, 1, 1])
+    km = kaplan_meier(counts)
+    np.testing.assert_allclose(km.survival, [1, 3 / 4, 1 / 4])
+    width = 12.7062 * math.sqrt(2 * 2 * (1 / 6) ** 2) / math.log(4 / 3)
+    assert km.high[1] == pytest.approx((3 / 4) ** math.exp(-width), rel=1e-4)
+    assert km.low[1] == pytest.approx((3 / 4) ** math.exp(width), rel=1e-3, abs=1e-12)
+    # h(1) = 2/3; prompt 0 moves -1/6 + (2/3 - 1) / 1, prompt 1 the opposite
+    width = 12.7062 * math.sqrt(2 * 2 * (1 / 2) ** 2) / math.log(4)
+    assert km.high[2] == pytest.approx((1 / 4) ** math.exp(-width), rel=1e-4)
+
+
+def test_kaplan_meier_with_a_prompt_a_run_is_greenwoods():
+    lengths = np.random.default_rng(1).geometric(0.2, 3_000) - 1
+    at = np.random.default_rng(2).integers(1, 20, 3_000)
+    values, censored = np.minimum(lengths, at), lengths >= at
+    over, plain = (kaplan_meier(Counts.from_samples(values, censored, each)) for each in (np.arange(3_000), None))
+    np.testing.assert_allclose(over.low, plain.low, rtol=2e-3, atol=1e-9)
+    np.testing.assert_allclose(over.high, plain.high, rtol=2e-3, atol=1e-9)
+
+
+def test_kaplan_meier_in_blocks_is_the_same(monkeypatch):
+    counts = of_beta_prompts(9, 0)
+    whole = kaplan_meier(counts)
+    monkeypatch.setattr("analysis.fit.kaplan_meier._BLOCK", 40)
+    np.testing.assert_allclose(kaplan_meier(counts).low, whole.low, rtol=1e-12)
+
+
+def test_kaplan_meier_bands_hold_the_survival_of_prompts_that_differ():
+    # the survival at 3 of prompts of many: iterations weigh prompts by how many they have
+    truth = kaplan_meier(of_beta_prompts(20_000, 0)).survival[[1, 3, 8]]
+    inside, as_independent, repeats = np.zeros(3), np.zeros(3), 200
+    for seed in range(repeats):
+        counts = of_beta_prompts(10, seed)
+        for which, counted in ((counts, inside), (alone(counts), as_independent)):
+            km = kaplan_meier(which)
+            counted += (km.low[[1, 3, 8]] <= truth) & (truth <= km.high[[1, 3, 8]])
+    assert np.all((inside / repeats >= 0.88) & (inside / repeats <= 0.98))
+    assert np.all(as_independent / repeats < 0.88)

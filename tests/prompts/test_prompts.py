@@ -135,6 +135,8 @@ def test_ids_are_row_numbers_unless_every_row_has_its_own(tmp_path):
         ("a.jsonl", b'{"prompt": "a"}\n[1]\n', ["a.jsonl, line 2", "list"]),
         ("a.jsonl", b'\n\n"a"\n', ["a.jsonl, line 3", "str"]),
         ("a.jsonl", b"[" * 100_000, ["a.jsonl, line 1", "nested too deeply"]),
+        ("a.json", b"5", ["a.json", "expected one JSON array"]),
+        ("a.json", b'[{"prompt": ' + b"[" * 600 + b"]" * 600 + b"}]", ["a.json", "nested too deeply"]),
         ("a.jsonl", b'{"prompt": ' + b"9" * 5000 + b"}", ["a.jsonl, line 1", "cannot be read"]),
         ("a.jsonl", b'{"prompt": "a"}\n{"prompt": "\xe9"}\n', ["a.jsonl, line 2", "UTF-8"]),
         ("a.jsonl", '{"prompt": "a"}'.encode("utf-16"), ["UTF-8"]),

@@ -124,7 +124,7 @@ def test_signals_that_are_not_numbers_are_no_signals():
 
 def test_signals_that_are_there_are_judged():
     some = without("entropy", "overrun_entropy")
-    assert [found.signal for found in signals.signal_quality(some, resamples=5)] == ["confidence", "margin"]
+    assert [found.signal for found in signals.signal_quality(some)] == ["confidence", "margin"]
     with pytest.raises(ValueError, match="this trace has no entropy: needed by judging this signal"):
         signals.signal_quality(some, names=["entropy"])
     with pytest.raises(ValueError, match="this trace has no confidence: needed by the ROC curves"):

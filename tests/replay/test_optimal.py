@@ -18,6 +18,10 @@ COSTS = [
     CostModel(draft=0.2, plain=1.7),  # a round of none is cheaper than a step without a draft
     CostModel(draft=0.05, draft_context=0.01, verify=((1, 1.0), (3, 2.5), (4, 2.6)), verify_context=0.02),
     CostModel(draft=0.0, verify=((1, 1.0), (2, 1.0), (5, 3.0), (9, 3.0), (40, 9.0)), plain=1.1, plain_context=0.001),
+    CostModel(draft=0.01, draft_phase=((1, 0.3), (2, 0.3), (4, 1.1), (7, 1.2)), iteration=0.1, plain=0.9),
+    CostModel(
+        draft=0.3, draft_phase=((1, 0.1),), draft_context=0.001, verify=((1, 1.0), (2, 1.4), (3, 1.4), (12, 1.5))
+    ),
 ]
 
 
@@ -51,7 +55,7 @@ def test_where_drafting_never_pays_it_is_plain_decoding():
     assert simulate(t, "oracle:optimal", cost).drafted.tolist() == [0] * 7
 
 
-@pytest.mark.parametrize("cost", [COSTS[0], COSTS[3], COSTS[4]], ids=["flat", "context", "curve"])
+@pytest.mark.parametrize("cost", [COSTS[0], COSTS[3], COSTS[4], COSTS[5]], ids=["flat", "context", "curve", "table"])
 def test_a_run_of_hundreds_of_thousands_of_tokens(cost):
     t = trace(pattern("+" * 300_000))
     assert t.accepted_run[0] == 299_999

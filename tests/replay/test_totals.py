@@ -9,8 +9,9 @@ from builders.traces import pattern, trace
 
 from analysis.cost import CostModel
 from analysis.replay.drafts import NotRecorded
+from analysis.replay.paired import may_be_best
 from analysis.replay.simulate import simulate_all, simulate_totals
-from analysis.replay.sweep import sweep
+from analysis.replay.sweep import baseline, sweep
 from oracle.policies import Policy
 
 CURVE = ((1, 1.0), (4, 1.3), (9, 2.9))
@@ -85,3 +86,20 @@ def test_the_best_of_a_sweep_has_its_rows():
     found = sweep(t, CostModel(draft=0.1))
     assert found.best.policy == found.results[0].policy and found.best.speedup == found.results[0].speedup
     assert found.best.tokens == t.tokens
+
+
+def test_a_sweep_names_the_group_that_may_be_the_best():
+    """Half the settings change nothing here, so one winner would be drawn by lot."""
+    t = random_trace(2, prompts=30, overrun=20)
+    found = sweep(t, CostModel(draft=0.1))
+    assert found.may_be_best == may_be_best(found.results)
+    assert found.may_be_best[0] is found.results[0] and found.results[-1] not in found.may_be_best
+    assert 1 < len(found.may_be_best) < len(found.results)
+
+
+def test_the_baseline_is_the_best_constant_unless_another_is_named():
+    t, cost = random_trace(2, prompts=30, overrun=20), CostModel(draft=0.1)
+    best = sweep(t, cost).best_constant()
+    assert baseline(t, cost).policy == best.policy
+    assert np.array_equal(baseline(t, cost).prompt_seconds, best.prompt_seconds)
+    assert baseline(t, cost, "none").speedup == 1

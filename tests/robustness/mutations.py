@@ -34,7 +34,7 @@ BYTES = 2 * 2**30
 CHUNK = 500  # inputs of a worker process
 # In a hundred inputs.  A command takes 30 times as long as a policy's text: of a mixture that gives each kind the same
 # time, many more inputs are tried.
-SHARES = {"policy": 32, "prices": 22, "prompts": 26, "trace": 9, "runs": 8, "words": 3}
+SHARES = {"policy": 44, "prices": 18, "prompts": 28, "trace": 4, "runs": 4, "words": 2}
 MIX = [kind for kind, share in SHARES.items() for _ in range(share)]
 _CLOCKS = {signal.ITIMER_PROF: signal.SIGPROF, signal.ITIMER_REAL: signal.SIGALRM}
 _OUT_OF_MEMORY = ("malloc of size", "Unable to allocate", "MemoryError", "realloc of size")

@@ -11,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from oracle.records.typed import is_deep
+
 FRAGMENTS = (
     b"null", b"true", b"NaN", b"-Infinity", b"1e999", b"-1", b"0", b"1.9", b"99999999999999999999", b'"', b"\\", b"{}",
     b"[]", b",", b":", b"\xff", b"\x00", b"\xef\xbb\xbf", b"\n", b"\r", b"\xe2\x80\xa8", b"\\ud800",
@@ -42,7 +44,7 @@ def nested(depth: int) -> Any:
 
 def odd(random: Random) -> Any:
     """A value that nobody expected."""
-    return nested(random.choice((50, 200, 600))) if random.random() < 0.02 else random.choice(VALUES)
+    return nested(random.choice((50, 200, 600))) if random.random() < 0.02 else copy.deepcopy(random.choice(VALUES))
 
 
 def mutated_bytes(data: bytes, random: Random) -> bytes:
@@ -88,7 +90,7 @@ def mutated_json(value: Any, random: Random) -> Any:
                 holder[key] = [holder[key]]
             case 3 if isinstance(holder[key], (int, float)) and not isinstance(holder[key], bool):
                 holder[key] = random.choice((-holder[key], holder[key] + 1, holder[key] * 1000, str(holder[key])))
-            case 4 if isinstance(holder, list):
+            case 4 if isinstance(holder, list) and not is_deep(holder[key]):
                 holder.append(copy.deepcopy(holder[key]))
             case 5 if isinstance(holder, dict):
                 holder[random.choice((*TEXTS, "zz"))] = odd(random)

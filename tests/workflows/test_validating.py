@@ -51,7 +51,7 @@ def test_a_pair_and_prompts_become_a_verdict_on_disk_and_in_memory(tmp_path):
     settings = {"repeats": 1, "max_new_tokens": 24, "budget": oracle.Budget(median=9, worst=9)}
     found = validate(tiny_pair(), PROMPTS, POLICIES, tmp_path / "out", tell=told.append, **settings)
     assert [row.policy for row in found.validation.rows] == POLICIES
-    assert all(row.identical == 1 for row in found.validation.rows) and found.passed
+    assert all(row.identical == 1 for row in found.validation.rows) and not found.failed
     assert [each.policies for each in found.calibrations] == [FIT]
     assert found.folders == (tmp_path / "out" / "runs-prompts",)
     assert found.traces[0].prompts == 3 and set(FIT) < set(found.runs[0].policies)
@@ -64,7 +64,7 @@ def test_a_pair_and_prompts_become_a_verdict_on_disk_and_in_memory(tmp_path):
 
 @pytest.mark.parametrize(
     ("policies", "message"),
-    [(["constant:tokens=3"], "prices are fitted on"), (["dynamik"], "did you mean 'dynamic'")],
+    [([FIT[2]], "prices are fitted on"), (["dynamik"], "did you mean 'dynamic'")],
 )
 def test_bad_policies_are_refused_before_anything_runs(policies, message, tmp_path):
     with pytest.raises(ValueError, match=message):

@@ -1,0 +1,120 @@
+"""Policies compared on the same prompts: the ratio of two, the group that may be the best, the best judged held out.
+
+A prompt that is slow under one policy is slow under every other.  Taken prompt by prompt, most of that cancels: a ratio
+of two policies is known far better than the speedup of either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.intervals import LEVEL, Estimate, ratio
+from analysis.replay.result import Totals
+
+FOLDS = 10  # parts of the prompts, each judged with the policy that is best on all others
+FEWEST = 5  # prompts that a held-out best needs: of fewer, one prompt less changes what is chosen
+_NOTHING = 1e-9  # logarithms of totals that differ by less are equal: what remains is rounding
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The best of many policies, chosen on one part of the prompts and judged on the rest, in turn for every part."""
+
+    speedup: Estimate  # of what is chosen so, on prompts that had no part in the choice
+    chosen: dict[str, int]  # policy -> in how many of the parts it was chosen, most often first
+    seconds: np.ndarray  # float [P], price of each text under the policy chosen without it
+
+
+def paired(baseline: Totals, other: Totals) -> Estimate:
+    """Seconds of ``baseline`` over those of ``other`` on the same prompts: above 1 where ``other`` is faster.
+
+    Both at the same prices, whose errors (where they are known) widen the interval as far as they do not cancel.
+    """
+    return ratio(baseline.prompt_seconds, other.prompt_seconds, log_variance=other.price_variance(baseline))
+
+
+def simultaneous(baseline: Totals, others: Sequence[Totals]) -> list[Estimate]:
+    """`paired` of each of ``others``, with intervals that hold for all of them at once in 95 % of samples.
+
+    Bonferroni's bound on the t of the log ratio, which needs no estimate of how the policies hang together: of few
+    prompts there is none that could be trusted.
+    """
+    logs, residuals = _logs([baseline, *others])
+    gain = logs[0] - logs[1:]
+    reach = _beyond([baseline, *others], residuals, (1 - LEVEL) / 2 / max(1, len(others)))[0, 1:]
+    ends = np.exp([gain, gain - reach, gain + reach]).T
+    return [Estimate(*map(float, row)) for row in ends]
+
+
+def may_be_best(tried: Sequence[Totals]) -> tuple[Totals, ...]:
+    """Those of ``tried`` that are not distinguishable from the best, in the order given.
+
+    With 95 % confidence the policy that is best over all prompts of this kind is among them, however many are tried:
+    each is compared with all others at once, and left out where one of them is faster beyond what chance explains
+    (multiple comparisons with the best: Hsu, Multiple Comparisons, 1996, chapter 4; here by Bonferroni's bound).
+    """
+    logs, residuals = _logs(tried)
+    if residuals.shape[1] < 2:
+        return tuple(tried)
+    behind = logs[:, None] - logs[None, :]
+    beyond = _beyond(tried, residuals, (1 - LEVEL) / max(1, len(tried) - 1))
+    beaten = (behind > np.maximum(beyond, _NOTHING)).any(axis=1)
+    return tuple(each for each, out in zip(tried, beaten, strict=True) if not out)
+
+
+def held_out(tried: Sequence[Totals], folds: int = FOLDS, seed: int = 0) -> HeldOut | None:
+    """The best of ``tried`` judged on prompts that it was not chosen on; None below `FEWEST` prompts.
+
+    The prompts are dealt at random (always alike) into ``folds`` parts.
+    """
+    seconds = np.stack([each.prompt_seconds for each in tried])
+    prompts = seconds.shape[1]
+    if prompts < FEWEST:
+        return None
+    folds = min(folds, prompts)
+    part = np.random.default_rng(seed).permutation(prompts) % folds
+    sums = np.stack([seconds[:, part == number].sum(axis=1) for number in range(folds)])
+    best = (sums.sum(axis=0) - sums).argmin(axis=1)
+    judged = seconds[best[part], np.arange(prompts)]
+    count = np.bincount(best, minlength=len(tried))
+    often = sorted(np.flatnonzero(count), key=lambda number: -count[number])
+    chosen = {tried[number].policy: int(count[number]) for number in often}
+    return HeldOut(ratio(tried[0].plain_seconds, judged), chosen, judged)
+
+
+def _reach(freedom: int, tail: float) -> tuple[float, float]:
+    """How many standard errors an interval reaches to a side where it leaves out ``tail``: by t, by the normal."""
+    from scipy.special import ndtri, stdtrit
+
+    return float(stdtrit(freedom, 1 - tail)), float(ndtri(1 - tail))
+
+
+def _logs(tried: Sequence[Totals]) -> tuple[np.ndarray, np.ndarray]:
+    """Logarithms of the totals, float [K], and each prompt's part in them less the mean part, float [K, P]."""
+    seconds = np.stack([each.prompt_seconds for each in tried])
+    total = seconds.sum(axis=1)
+    return np.log(total), seconds * seconds.shape[1] / total[:, None] - 1
+
+
+def _beyond(tried: Sequence[Totals], residuals: np.ndarray, tail: float) -> np.ndarray:
+    """How far the log ratio of every two may lie beside 0 by chance, float [K, K]; NaN for one prompt.
+
+    The half widths from the prompts (t) and from the prices (normal) are added as in ``analysis.intervals``.
+    """
+    prompts = residuals.shape[1]
+    if prompts < 2:
+        return np.full((len(tried), len(tried)), np.nan)
+    by_prompts, by_prices = _reach(prompts - 1, tail)
+    variance = _apart(residuals) / ((prompts - 1) * prompts)
+    prices = _apart(np.stack([each.shifts for each in tried]))
+    return np.sqrt(by_prompts**2 * variance + by_prices**2 * prices)
+
+
+def _apart(rows: np.ndarray) -> np.ndarray:
+    """Sum of the squares of the difference of every two rows, float [K, K]."""
+    product = rows @ rows.T
+    own = np.diag(product)
+    return np.maximum(own[:, None] + own[None, :] - 2 * product, 0)
