@@ -7,24 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from analysis.belonging import Answer, Common, together
 from analysis.cost import DEFAULT_DRAFT, CostModel
 from analysis.describe.signals import SignalQuality, signal_quality
 from analysis.describe.statistics import Description, Sample, describe
-from analysis.fit.distributions import Counts, Fit, GoodnessOfFit, best, fit, fit_all, goodness_of_fit
-from analysis.intervals import ratio
+from analysis.fit.distributions import Counts, Fit, GoodnessOfFit, best, fit_all, goodness_of_fit
+from analysis.gains.heldout import best_held_out
+from analysis.gains.loss import loss
+from analysis.gains.split import gains
+from analysis.independence import iid_test
 from analysis.measured.speedups import Measured, summary
 from analysis.replay.drafts import NotRecorded
 from analysis.replay.oracles import OPTIMAL
-from analysis.replay.result import SimulationResult
-from analysis.replay.simulate import simulate, simulate_all, simulate_totals
-from analysis.replay.sweep import LENGTHS, Sweep, sweep
-from analysis.verdict import Gap, Verdict, verdict
+from analysis.replay.result import SimulationResult, Totals
+from analysis.replay.simulate import simulate, simulate_all
+from analysis.replay.sweep import Sweep, sweep
+from analysis.verdict import NO_DRAFT, Evidence, Verdict, advised, verdict
 from oracle.policies import Policy
 from oracle.policies.names import by_name, recorded
-from oracle.records.selection import parts
 from oracle.records.trace import Trace
 
 if TYPE_CHECKING:
@@ -60,9 +60,16 @@ class Source:
 class Findings:
     """What the numbers say of a trace, and the numbers."""
 
-    description: Description
-    signals: tuple[SignalQuality, ...]
+    evidence: Evidence
     verdict: Verdict
+
+    @property
+    def description(self) -> Description:
+        return self.evidence.description
+
+    @property
+    def signals(self) -> tuple[SignalQuality, ...]:
+        return tuple(self.evidence.signals)
 
 
 @dataclass(frozen=True)
@@ -79,11 +86,21 @@ class Study:
     beside: dict[str, SimulationResult]  # by policy, on the common prompts: what stands beside ``measured``
     notes: tuple[str, ...]  # whether trace, runs and prices belong together, as far as that is not known
     sweep: Sweep
-    description: Description
     fits: tuple[Fit, ...]
     goodness: dict[str, GoodnessOfFit]  # of the geometric family and of the best one
-    signals: tuple[SignalQuality, ...]
-    verdict: Verdict
+    findings: Findings
+
+    @property
+    def description(self) -> Description:
+        return self.findings.description
+
+    @property
+    def signals(self) -> tuple[SignalQuality, ...]:
+        return self.findings.signals
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.findings.verdict
 
     @property
     def trace(self) -> Trace:
@@ -97,34 +114,30 @@ class Study:
 
 
 def findings(trace: Trace, cost: CostModel = ASSUMED) -> Findings:
-    """Describe ``trace``, judge its signals, and come to a verdict; what only a page shows is left out.
+    """Describe ``trace``, sweep the library's policies over it, judge its signals, and come to a verdict.
 
-    Everything is taken in parts of the trace, so that little more memory is needed than for the trace itself.
+    Nothing that is derived of the trace stays with it.
     """
-    description, signals = describe(trace), tuple(signal_quality(trace))
-    counts = _counts(Sample.of(trace))
-    geometric = fit(counts, IID)
-    geometric_p = goodness_of_fit(counts, geometric).p if geometric.status != "no data" else float("nan")
-    lengths = [f"constant:tokens={tokens}" for tokens in LENGTHS]
-    # None of these carries anything from one prompt to the next, so that parts may be replayed one by one.
-    seconds = np.concatenate([_seconds(part, [*lengths, OPTIMAL], cost) for part in parts(trace)], axis=1)
-    plain, *constants, optimal = seconds
-    whole = {name: each for name, each in zip(lengths, constants, strict=True) if not np.isnan(each).any()}
-    gap = oracle_gap(whole, optimal, plain)
-    return Findings(description, signals, verdict(description, geometric_p, gap, signals))
+    copy = dataclasses.replace(trace)  # what is derived of a trace lives as long as it does
+    return _findings(copy, cost, sweep(copy, cost), _oracle(copy, cost))
 
 
-def _seconds(trace: Trace, policies: Sequence[str], cost: CostModel) -> np.ndarray:
-    """Seconds of each prompt without a draft and under each of the policies, float [1 + policies, P].
+def _findings(trace: Trace, cost: CostModel, swept: Sweep, oracle: Totals) -> Findings:
+    held = best_held_out(swept.constants(), swept.results)
+    evidence = Evidence(
+        description=describe(trace),
+        iid=iid_test(trace),
+        gains=gains(trace, cost),
+        held_out=held,
+        oracle_speedup=oracle.speedup_estimate(),
+        loss=loss(trace, swept.results[0].policy, cost) if advised(held) == NO_DRAFT else None,
+        signals=tuple(signal_quality(trace)),
+    )
+    return Findings(evidence, verdict(evidence))
 
-    NaN under those that the record is too short for.
-    """
-    found = dict(simulate_totals(trace, policies, cost))
-    known = {number: each for number, each in found.items() if not isinstance(each, NotRecorded)}
-    unknown = np.full(trace.prompts, np.nan)
-    plain = next(iter(known.values())).plain_seconds
-    each = (known[number].prompt_seconds if number in known else unknown for number in range(len(policies)))
-    return np.stack([plain, *each])
+
+def _oracle(trace: Trace, cost: CostModel) -> Totals:
+    return simulate(trace, OPTIMAL, cost).totals
 
 
 def _counts(sample: Sample) -> Counts:
@@ -148,12 +161,8 @@ def study(source: Source, name: str, policies: Sequence[str | Policy | Callable]
     # Each test refits its family hundreds of times: the i.i.d. model and the winner are the ones that matter here.
     tested = [each for each in fits if each.family == IID or each is best(fits)]
     goodness = {each.family: goodness_of_fit(counts, each) for each in tested}
-    description, signals, swept = describe(trace), tuple(signal_quality(trace)), sweep(trace, cost)
+    swept = sweep(trace, cost)
     optimal = next((result for result in results if result.policy == OPTIMAL), None)
-    constants = {each.policy: each.prompt_seconds for each in swept.constants()}
-    optimal = optimal or simulate(trace, OPTIMAL, cost)
-    gap = oracle_gap(constants, optimal.prompt_seconds, optimal.plain_seconds)
-    geometric_p = goodness[IID].p if fits else float("nan")
     return Study(
         name=name,
         source=source,
@@ -165,11 +174,9 @@ def study(source: Source, name: str, policies: Sequence[str | Policy | Callable]
         beside=_beside(trace, common, rules, [*results, swept.best], cost),
         notes=belonging.notes,
         sweep=swept,
-        description=description,
         fits=fits,
         goodness=goodness,
-        signals=signals,
-        verdict=verdict(description, geometric_p, gap, signals),
+        findings=_findings(trace, cost, swept, optimal or _oracle(trace, cost)),
     )
 
 
@@ -241,23 +248,6 @@ def replay_all(
         else:
             results.append(found)
     return tuple(results), left_out
-
-
-def oracle_gap(constants: Mapping[str, np.ndarray], oracle: np.ndarray, plain: np.ndarray) -> Gap:
-    """What the optimal oracle gains over the best constant length for all, and what the best of each prompt would gain.
-
-    Seconds of each prompt, float [P]: by constant policy, of the oracle, and of decoding without a draft.
-    """
-    fastest = min(constants, key=lambda policy: constants[policy].sum())
-    best_of_each = np.min(list(constants.values()), axis=0)
-    return Gap(
-        constant=fastest,
-        constant_speedup=ratio(plain, constants[fastest]),
-        oracle=OPTIMAL,
-        oracle_speedup=ratio(plain, oracle),
-        gain=ratio(constants[fastest], oracle),
-        per_prompt=ratio(constants[fastest], best_of_each),
-    )
 
 
 def unique_names(sources: Sequence[Source]) -> list[str]:

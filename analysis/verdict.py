@@ -1,107 +1,287 @@
 """The verdict in words: is one lookahead for all enough, what is lost by it, and what could win it back.
 
-A pure function of numbers that other modules computed; every sentence carries the numbers that it rests on.
+A pure function of numbers that other modules computed; every sentence carries the numbers that it rests on.  The
+report, ``oracle stats`` and whatever else shows a verdict print these sentences and no others.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from analysis.describe.signals import SignalQuality
 from analysis.describe.statistics import Description
+from analysis.gains.heldout import HeldOut
+from analysis.gains.loss import BreakEven, Iteration, Loss
+from analysis.gains.split import HELD_OUT, HINDSIGHT, Gains, Null
 from analysis.intervals import Estimate
+from analysis.replay.oracles import OPTIMAL
 
-SIGNIFICANCE = 0.05
-SMALL_EXCESS = 0.1  # relative; less excess variance than this is detectable in large traces but changes little
-SMALL_GAP = 0.05  # relative speedup; less than this is not worth a policy
-SOME_BETWEEN, MUCH_BETWEEN = 0.05, 0.25  # variance between prompts over that of coin flips
+SMALL_GAIN = 0.02  # of the time; less than this is not worth a policy, however well it is known
 SOME_SIGNAL, GOOD_SIGNAL = 0.65, 0.8  # AUC
+LONG_TAIL, MUCH_CUT = 0.1, 0.1  # shares of the accepted tokens that are worth a word
+NO_DRAFT = "none"
+
+
+class Tested(Protocol):
+    """What is read of a test of i.i.d. acceptance."""
+
+    @property
+    def rejected(self) -> bool | None: ...
+    @property
+    def sentence(self) -> str: ...
 
 
 @dataclass(frozen=True)
-class Gap:
-    """Simulated speedups; ``gain`` is the oracle's over the best constant's (a paired ratio), 1 = nothing to gain.
+class Evidence:
+    """All that a verdict rests on; what could not be computed is None."""
 
-    ``per_prompt``: the same ratio for the best constant lookahead of each single prompt, chosen with hindsight; None
-    where it was not simulated.
-    """
-
-    constant: str
-    constant_speedup: Estimate
-    oracle: str
+    description: Description
+    iid: Tested
+    gains: Gains | None  # None where tokens cannot be shuffled
+    held_out: HeldOut
     oracle_speedup: Estimate
-    gain: Estimate
-    per_prompt: Estimate | None = None
+    loss: Loss | None  # where no draft is advised
+    signals: Sequence[SignalQuality] = ()
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``iid_rejected`` and the grades are None where the data cannot say."""
+    """Each claim is None where the data cannot say; False never means "none", but "at most `SMALL_GAIN`"."""
 
+    pays: bool | None  # whether the best setting that was tried is faster than the target alone
     iid_rejected: bool | None
-    gap: bool | None  # whether the oracle is worth more than 5 % over the best constant
-    between_prompts: str | None  # "much", "some" or "little"
-    predictable: str | None  # "well", "partly" or "hardly"
-    sentences: tuple[str, ...]
+    prompts_differ: bool | None  # whether differences between prompts add to the oracle's gain
+    order_matters: bool | None  # whether the order of tokens within prompts adds to it
+    per_prompt: bool | None  # whether a constant for each prompt, held out, is faster than one for all
+    foreseeable: bool | None  # whether a policy that was tried, held out, is faster than the best constant
+    predictable: str | None  # how well signals foretell acceptance: "well", "partly" or "hardly"
+    advice: str  # the policy to use; `NO_DRAFT`: the target alone
+    sentences: tuple[str, ...] = field(default=())
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
 
 
-def verdict(
-    description: Description,
-    geometric_p: float,
-    gap: Gap | None = None,
-    signals: Sequence[SignalQuality] = (),
-) -> Verdict:
-    """The verdict on one trace.
+def verdict(found: Evidence) -> Verdict:
+    """The verdict on one trace."""
+    speedup, advice = found.held_out.policy_speedup, advised(found.held_out)
+    foreseeable, on_policies = _policies(found.held_out)
+    differ, order, on_split = _split(found.gains)
+    per_prompt, on_prompts = _per_prompt(found.gains)
+    predictable, on_signals = _signals(found.signals)
+    sentences = (
+        *_loss(found),
+        found.iid.sentence,
+        *_caveats(found.description),
+        _gap(found),
+        on_split,
+        _variance(found.description),
+        on_prompts,
+        on_signals,
+        on_policies,
+        _advice_words(advice, found, foreseeable),
+    )
+    return Verdict(
+        pays=True if speedup.low > 1 else False if speedup.high < 1 else None,
+        iid_rejected=found.iid.rejected,
+        prompts_differ=differ,
+        order_matters=order,
+        per_prompt=per_prompt,
+        foreseeable=foreseeable,
+        predictable=predictable,
+        advice=advice,
+        sentences=tuple(text for text in sentences if text),
+    )
 
-    ``geometric_p`` is the goodness-of-fit p-value of the geometric distribution (NaN = not tested); ``signals`` the
-    quality of each recorded signal at the positions that matter to the reader.
+
+def advised(held: HeldOut) -> str:
+    """The policy to use: the best one where it is seen to beat the best constant or alone is seen to pay.
+
+    `NO_DRAFT` where what would be used is not faster than the target alone.
     """
-    rejected, on_iid = _iid(description, geometric_p)
-    large, on_gap = _gap(gap)
-    between, on_prompts = _prompts(description, gap)
-    predictable, on_signals = _signals(signals)
-    advice = _advice(large, between, predictable)
-    sentences = (on_iid, *_caveats(description), on_gap, on_prompts, on_signals, _loss(gap), advice)
-    return Verdict(rejected, large, between, predictable, tuple(text for text in sentences if text))
+    if held.gain.low > 1 and held.policy_speedup.value > 1:
+        return held.policy
+    if held.constant_speedup.value > 1:
+        return held.constant
+    return held.policy if held.policy_speedup.low > 1 else NO_DRAFT
 
 
-def _iid(description: Description, p: float) -> tuple[bool | None, str]:
-    found = description.everything
-    excess, rate = found.excess_dispersion, found.acceptance_rate
-    by_fit = None if math.isnan(p) else p < SIGNIFICANCE
-    by_spread = None if math.isnan(excess.low) else not excess.low <= 1 <= excess.high
-    if by_fit is None and by_spread is None:
+# --- whether the draft pays, and why not ------------------------------------------------------------------------------
+
+
+def _loss(found: Evidence) -> list[str]:
+    if found.loss is None:
+        return []
+    best, held = found.loss.iteration.policy, found.held_out
+    sure = held.policy_speedup.high < 1
+    first = (
+        f"The draft {'does not pay' if sure else 'is not seen to pay'} at these prices: {best}, the best of "
+        f"{held.tried} settings, has a speedup of {_speedup(held.policy_speedup)} over the target alone."
+    )
+    oracle = (
+        f" {OPTIMAL}, which knows the text and drafts only where that pays, reaches {_speedup(found.oracle_speedup)}."
+    )
+    return [first + oracle, _where(found.loss.iteration), _break_even(found.loss.break_even, found.description)]
+
+
+def _where(each: Iteration) -> str:
+    return (
+        f"Why: an average iteration of {each.policy} yields {_plural(each.tokens, 'token')} and takes as long as "
+        f"{each.total:.2f} steps of the target alone: {each.draft:.2f} for drafting ({each.wasted:.2f} of it for "
+        f"tokens that are not kept), {each.verification:.2f} for the verification, {each.overhead:.2f} for overhead."
+    )
+
+
+def _break_even(each: BreakEven, description: Description) -> str:
+    if each.draft_cost_needed is None:
+        price = "even a draft that costs nothing would not make a constant lookahead pay"
+    else:
+        price = (
+            f"{each.by} would just pay with a draft step at {each.draft_cost_needed:.2g} of a target step; here it "
+            f"costs {each.draft_cost:.2g}"
+        )
+    rate = description.everything.acceptance_rate
+    if each.acceptance_needed is None:
+        need = f"at these prices no acceptance is enough (here it is {rate})"
+    else:
+        need = f"or at these prices with an i.i.d. acceptance of {each.acceptance_needed:.2f}; here it is {rate}"
+    return f"Break-even: {price}; {need}."
+
+
+# --- what the oracle's gain is made of --------------------------------------------------------------------------------
+
+
+def _gap(found: Evidence) -> str:
+    held = found.held_out
+    reach = f"The best constant lookahead, {held.constant}, reaches a speedup of {_speedup(held.constant_speedup)}"
+    if found.gains is None:
+        return (
+            f"{reach}; {OPTIMAL}, which knows the text, {_speedup(found.oracle_speedup)}. How much of that coin flips "
+            "would give cannot be told: the draft's choices depend on where a round began."
+        )
+    oracle = found.gains.of_kind(OPTIMAL)
+    sampled = (
+        "" if found.gains.prompts == found.gains.of else f" (on {found.gains.prompts:,} of {found.gains.of:,} prompts)"
+    )
+    return (
+        f"{reach}. {OPTIMAL}, which knows the text, is {_percent(oracle.gain)} faster{sampled}; of coin flips with the "
+        f"same agreement it would make {_null(oracle.whole)} (tokens shuffled over all texts, "
+        f"{found.gains.shuffles} times)."
+    )
+
+
+def _split(gains: Gains | None) -> tuple[bool | None, bool | None, str]:
+    if gains is None:
+        return None, None, ""
+    split, whole = gains.split, gains.of_kind(OPTIMAL).gain.value
+    if math.isnan(split.beyond.low):
+        return None, None, "Whether more than coin flips is behind that cannot be told from one prompt; collect more."
+    return (
+        _above(split.between, 0),
+        _above(split.within, 0),
+        f"So of its {100 * whole:.1f} points {_percent(split.coin, '')} are foreknowledge of coin flips, "
+        f"{_part(split.between)} differences between prompts, {_part(split.within)} the order of tokens within "
+        "prompts.",
+    )
+
+
+def _part(found: Estimate) -> str:
+    sure = found.low > 0 or found.high < 0
+    return f"{_percent(found, '')}{'' if sure else ' (not distinguishable from nothing)'}"
+
+
+def _variance(description: Description) -> str:
+    """The same two parts in the variance of the oracle SL."""
+    found = description.everything.heterogeneity
+    if math.isnan(found.between.value) or math.isnan(found.between.low):
+        return ""
+    return (
+        f"To the variance that coin flips would give the oracle SL, differences between prompts add "
+        f"{_percent(found.between)}, the order of tokens within prompts {_percent(found.within)}."
+    )
+
+
+def _per_prompt(gains: Gains | None) -> tuple[bool | None, str]:
+    if gains is None:
+        return None, ""
+    held, hindsight = gains.of_kind(HELD_OUT), gains.of_kind(HINDSIGHT)
+    claim = _above(held.gain, 0)
+    if math.isnan(held.gain.low):
+        return None, ""
+    words = "" if claim else ", not distinguishable from nothing" if held.gain.high >= 0 else ", a loss"
+    return claim, (
+        f"A constant for each prompt, chosen on one half of its text and judged on the other, gains "
+        f"{_percent(held.gain)} over one for all{words} (tokens shuffled over all texts: {_null(held.whole)}); "
+        f"chosen with hindsight {_percent(hindsight.gain)} (shuffled: {_null(hindsight.whole)})."
+    )
+
+
+# --- what could win it back -------------------------------------------------------------------------------------------
+
+
+def _policies(held: HeldOut) -> tuple[bool | None, str]:
+    if math.isnan(held.gain.low):
+        return None, "What a policy would gain on other texts cannot be told from so few prompts; collect more."
+    # Only the bound for all settings at once says that none of them gains; the held-out one judges a single choice.
+    claim = True if held.gain.low > 1 else False if held.hidden < 1 + SMALL_GAIN else None
+    judged = f"the best of {held.tried} settings, judged on prompts that did not choose it, gains {_gain(held.gain)}"
+    if claim:
+        return True, f"What signals and past outcomes foresee: {judged} over the best constant."
+    hidden = f"the largest gain of one of them that the data could hide is {100 * (held.hidden - 1):.1f}%"
+    return claim, (f"No setting that was tried is seen to beat the best constant: {judged} over it; {hidden}.")
+
+
+def _signals(signals: Sequence[SignalQuality]) -> tuple[str | None, str]:
+    known = [signal for signal in signals if not math.isnan(signal.auc.value)]
+    if not known:
         return (
             None,
-            "Whether acceptance is i.i.d. cannot be told: the trace is too small for a test; collect more prompts.",
+            "No recorded signal could be judged: the draft was always right or always wrong." if signals else "",
         )
-    tested = "" if by_fit is None else f" (goodness of fit of the geometric distribution: p = {p:.3g})"
-    spread = (
-        f"the oracle SL varies {excess} times as much as i.i.d. acceptance at this rate, {rate}, "
-        "would make it vary on texts of these lengths"
+    best = max(known, key=lambda signal: signal.auc.value)
+    grade = _grade(best.auc)
+    how = "How well the recorded signals foretell acceptance is not known well" if grade is None else (
+        f"Acceptance is {grade} foretold by the recorded signals"
+    )  # fmt: skip
+    return grade, (
+        f"{how}: the best is {best.signal}, with an AUC of {best.auc} at {best.count:,} positions ({best.positions}; "
+        "0.5 is a coin, 1 is perfect)."
     )
-    if not (by_fit or by_spread):
-        return False, f"I.i.d. acceptance is not rejected{tested}: {spread}. Closed-form speedups may be trusted here."
-    small = ", a difference that is real but small" if abs(excess.value - 1) < SMALL_EXCESS else ""
-    # Two tests, and one is enough: say which, or a large p beside "rejected" reads like a mistake.
-    which = (
-        "" if by_fit is None or (by_fit and by_spread) else " by its shape alone" if by_fit else " by its spread alone"
-    )
-    return True, f"I.i.d. acceptance is rejected{which}{tested}: {spread}{small}."
+
+
+def _grade(auc: Estimate) -> str | None:
+    """The word that holds for the whole interval; None where none does."""
+    if auc.low >= GOOD_SIGNAL:
+        return "well"
+    if auc.high < SOME_SIGNAL:
+        return "hardly"
+    return "partly" if auc.low > 0.5 else None
+
+
+def _advice_words(advice: str, found: Evidence, foreseeable: bool | None) -> str:
+    if found.loss is not None:
+        oracle = found.oracle_speedup.value - 1
+        rest = "" if oracle >= SMALL_GAIN else "; no setting can change that"
+        return f"Advice: use no draft, or a cheaper one{rest}."
+    if advice == found.held_out.constant:
+        return f"Advice: keep {advice}."
+    small = ", little as that gains" if foreseeable and found.held_out.gain.value - 1 < SMALL_GAIN else ""
+    return f"Advice: use {advice}{small}."
+
+
+# --- caveats ----------------------------------------------------------------------------------------------------------
 
 
 def _caveats(description: Description) -> list[str]:
     found, without = description.everything, description.without_loops
     longest, cut = found.longest_share.value, found.censoring.accepted.value
     notes = []
-    if longest > 0.1:
+    if longest > LONG_TAIL:
         notes.append(f"The longest 1% of iterations bring {longest:.0%} of all accepted tokens.")
-    if cut > 0.1:
+    if cut > MUCH_CUT:
         notes.append(
             f"The end of the text cut short the iterations that hold {cut:.0%} of the accepted tokens; "
             "longer texts would tell more."
@@ -116,93 +296,34 @@ def _caveats(description: Description) -> list[str]:
     return notes
 
 
-def _gap(gap: Gap | None) -> tuple[bool | None, str]:
-    if gap is None:
-        return None, ""
-    reach = (
-        f"The best constant lookahead ({gap.constant}) reaches a speedup of {gap.constant_speedup}, "
-        f"{gap.oracle} {gap.oracle_speedup}: "
-    )
-    gain = f"{_percent(gap.gain)} more"
-    if gap.gain.value - 1 < SMALL_GAP:
-        return False, f"{reach}{gain}, so hardly anything is lost by never changing the lookahead."
-    if gap.gain.low <= 1:
-        return None, f"{reach}{gain}, but the interval includes nothing at all; collect more prompts."
-    return True, f"{reach}{gain}, which is what a perfect choice of the lookahead would add."
+# --- numbers in words -------------------------------------------------------------------------------------------------
 
 
-def _prompts(description: Description, gap: Gap | None) -> tuple[str | None, str]:
-    found = description.everything.heterogeneity
-    between = found.between
-    if math.isnan(between.value) or math.isnan(between.low):
-        return None, "How much of the variation lies between prompts cannot be told from so few; collect more."
-    share = (
-        f"differences between prompts add {max(between.value, 0):.1%} to the variance that coin flips would give the "
-        f"oracle SL ({between}, design effect {found.design_effect}), the order of tokens within prompts "
-        f"{max(found.within.value, 0):.1%} ({found.within})"
-    )
-    if between.value >= MUCH_BETWEEN and between.low > 0:
-        grade, words = "much", f"Prompts differ much: {share}, enough to set the lookahead once per prompt"
-    elif between.value >= SOME_BETWEEN and between.low > 0:
-        grade, words = "some", f"Prompts differ somewhat: {share}"
-    else:
-        grade, words = "little", f"Prompts are alike: {share}"
-    near = f"; neighbouring iterations of a prompt correlate by {found.lag1}"
-    if gap is not None and gap.per_prompt is not None:
-        added = _percent(gap.per_prompt)
-        words = (
-            f"{words}; the best constant of each prompt, known beforehand, would add {added} to the best one for all"
-        )
-    return grade, f"{words}{near}."
+def _above(found: Estimate, nothing: float = 1) -> bool | None:
+    """Whether ``found`` is above ``nothing``: True, False where it is at most `SMALL_GAIN` above it, None: unknown."""
+    if found.low > nothing:
+        return True
+    return False if found.high < nothing + SMALL_GAIN else None
 
 
-def _signals(signals: Sequence[SignalQuality]) -> tuple[str | None, str]:
-    known = [signal for signal in signals if not math.isnan(signal.auc.value)]
-    if not known:
-        return (
-            None,
-            "No recorded signal could be judged: the draft was always right or always wrong." if signals else "",
-        )
-    best = max(known, key=lambda signal: signal.auc.value)
-    # A signal whose interval includes a coin's 0.5 foretells nothing, whatever its value.
-    coin = best.auc.low <= 0.5
-    grade = "hardly" if coin or best.auc.value < SOME_SIGNAL else "partly" if best.auc.value < GOOD_SIGNAL else "well"
-    return grade, (
-        f"Acceptance is {grade} foretold by the recorded signals: the best is {best.signal}, with an AUC of {best.auc} "
-        f"at {best.count:,} positions ({best.positions}; 0.5 is a coin, 1 is perfect)."
-    )
+def _speedup(found: Estimate) -> str:
+    return f"{found}, chosen with hindsight" if math.isnan(found.low) else str(found)
 
 
-def _loss(gap: Gap | None) -> str:
-    """Where a draft does not pay, that comes before any advice on how to use it."""
-    if gap is None or gap.constant_speedup.value >= 1:
-        return ""
-    if gap.oracle_speedup.value <= 1:
-        return (
-            "At these prices this draft cannot pay: even the oracle is no faster than the target alone. Use none, or a "
-            "cheaper one."
-        )
-    return (
-        "At these prices every constant lookahead is slower than the target alone: use no draft, unless a policy "
-        "with a speedup above 1 is found."
-    )
+def _percent(share: Estimate, sign: str = "%") -> str:
+    """A share in per cent, or in points, with its interval."""
+    value, low, high = (100 * end for end in (share.value, share.low, share.high))
+    return f"{value:.1f}{sign}" if math.isnan(low) else f"{value:.1f}{sign} ({low:.1f} to {high:.1f}{sign})"
 
 
-def _advice(large: bool | None, between: str | None, predictable: str | None) -> str:
-    if large is None:
-        return ""
-    if not large:
-        return "Advice: keep the best constant lookahead."
-    if between == "much":
-        return "Advice: set the lookahead per prompt, or let a policy with memory find it."
-    if predictable in ("well", "partly"):
-        return "Advice: stop drafting by a threshold on that signal; `oracle report` tries them and names the best."
-    if predictable == "hardly":
-        return "Advice: keep the best constant lookahead; the oracle's gain is out of reach of the recorded signals."
-    return ""
+def _gain(ratio: Estimate) -> str:
+    """A ratio as the per cent that it adds."""
+    return _percent(ratio.map(lambda end: end - 1))
 
 
-def _percent(ratio: Estimate) -> str:
-    """A ratio as the per cent that it adds, with its interval."""
-    value, low, high = (100 * (end - 1) for end in (ratio.value, ratio.low, ratio.high))
-    return f"{value:.1f}%" if math.isnan(low) else f"{value:.1f}% ({low:.1f} to {high:.1f}%)"
+def _null(null: Null) -> str:
+    return f"{100 * null.mean:.1f}%, {100 * null.low:.1f} to {100 * null.high:.1f}%"
+
+
+def _plural(count: float, noun: str) -> str:
+    return f"{count:.2f} {noun}{'' if count == 1 else 's'}"

@@ -28,7 +28,7 @@ def clairvoyant(trace: Trace, cost: CostModel) -> np.ndarray:
 
 
 def optimal(trace: Trace, cost: CostModel) -> np.ndarray:
-    """The cheapest way to produce each text under ``cost``, int64 [N]; 0 is a plain step.  Nothing can beat it.
+    """The cheapest way to produce each text under ``cost``, int64 [N]; 0 is a plain step.  No policy is cheaper.
 
     Dynamic programme over positions, from the end: V(t) = min(`plain_step` + V(t + 1), min over 1 <= k <= run(t) of
     round(k) + V(t + k + 1)).  Drafting past the run only adds cost, since costs never fall with tokens.  Drafting k

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from analysis.describe.signals import accepted_first
-from analysis.report.markup import Markup, escape, join, number, percent, range_words, tag
+from analysis.intervals import Estimate
+from analysis.replay.oracles import OPTIMAL
+from analysis.report.markup import Markup, join, number, percent, range_words, tag
 from analysis.report.traces import per_trace
 from analysis.study import Study
 
@@ -20,18 +23,29 @@ def _verdict(study: Study) -> Markup:
 
 
 def _tiles(study: Study) -> Markup:
-    winner = study.sweep.best
-    interval = range_words(winner.speedup_estimate())
+    held, found = study.findings.evidence.held_out, study.findings.evidence.gains
     summary = study.description.everything.detect
-    oracle = next((r for r in study.results if r.policy == "oracle:optimal"), None)
     tiles = [
         (percent(float(accepted_first(study.trace).mean())), "of the target's tokens are the draft's choice too"),
         (f"{number(summary.mean.value)} ± {number(summary.sd.value)}", "oracle SL (detect), mean ± SD"),
+        (f"{number(held.constant_speedup.value)}×", _held_out_words("best constant lookahead", held.constant_speedup)),
         (
-            f"{number(winner.speedup)}×",
-            Markup(f"best library setting simulated, <code>{escape(winner.policy)}</code>; {interval}"),
+            f"{number(held.policy_speedup.value)}×",
+            _held_out_words(f"best of {held.tried} settings", held.policy_speedup),
         ),
     ]
-    if oracle is not None:
-        tiles.append((f"{number(oracle.speedup)}×", "the optimal oracle: nothing can beat it at these costs"))
+    if found is not None:
+        oracle = found.of_kind(OPTIMAL)
+        tiles.append(
+            (
+                f"+{percent(oracle.gain.value)}",
+                f"oracle:optimal over the best constant, with the text known; coin flips of the same agreement give"
+                f" +{percent(oracle.whole.mean)}",
+            )
+        )
     return tag("ul", *(tag("li", tag("b", value), tag("span", words)) for value, words in tiles), class_="tiles")
+
+
+def _held_out_words(what: str, speedup: Estimate) -> str:
+    chosen = "" if math.isnan(speedup.low) else ", judged on prompts that did not choose it"
+    return f"{what}, simulated{chosen}; {range_words(speedup)}"

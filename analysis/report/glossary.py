@@ -24,7 +24,15 @@ GLOSSARY = {
     ),
     "oracle:detect": "Drafts until the draft disagrees, and pays for the pass that disagrees.",
     "oracle:clairvoyant": "Stops just before the draft disagrees.",
-    "oracle:optimal": "The cheapest way to produce this text under the given costs; nothing can beat it.",
+    "oracle:optimal": (
+        "The cheapest way to produce this text under the given costs, for one who knows it: plain steps where a draft"
+        " would not pay. No policy is cheaper in replay, the target alone included."
+    ),
+    "shuffled tokens": (
+        "The same tokens in another order, each with what the draft said there: what an oracle gains on them needs no"
+        " more than coin flips of the same agreement."
+    ),
+    "held out": "Chosen on one part of the prompts, or of a text, and judged on the other: luck does not count.",
     "constant": "Drafts the same number of tokens every time.",
     "heuristic": "Two tokens more after a draft that was accepted whole, one less otherwise.",
     "dynamic": "Stops drafting when the draft's confidence falls below a threshold.",

@@ -10,6 +10,7 @@ from pathlib import Path
 from analysis.report import figures
 from analysis.report.collected import collected
 from analysis.report.distributions import fits
+from analysis.report.gains import gains_section
 from analysis.report.glance import glance
 from analysis.report.glossary import glossary
 from analysis.report.lookahead import statistics
@@ -59,6 +60,7 @@ def render(studies: Sequence[Study]) -> str:
         ("glance", "In short", glance(studies)),
         ("collected", "What was collected", collected(studies)),
         ("policies", "Policies", per_trace(studies, _policies)),
+        ("gains", "What the oracle's gain is made of", per_trace(studies, gains_section)),
         ("settings", "Settings to paste", per_trace(studies, settings)),
         ("prompts", "Single prompts", join([viewer(studies, shown), per_trace(studies, figures.iterations_figure)])),
         ("lookahead", "The oracle's lookahead", _lookahead(studies)),

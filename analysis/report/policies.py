@@ -11,6 +11,7 @@ from analysis.replay.oracles import is_oracle
 from analysis.replay.simulate import SimulationResult
 from analysis.report.markup import Markup, join, number, percent, range_words, table, tag
 from analysis.study import Study, canonical
+from analysis.verdict import NO_DRAFT
 from oracle.policies import parse
 from oracle.policies.library import settings_lines, settings_of
 
@@ -166,27 +167,31 @@ def interval_picture(simulated: Estimate, measured: Measured | None, largest: fl
 
 
 def settings(study: Study) -> Markup:
-    """The fastest simulated setting of transformers' own policies, as lines to paste."""
-    tried = len(study.sweep.results)
-    winner, constant = study.sweep.best, study.sweep.best_constant()
-    if winner.speedup <= 1:
+    """What the verdict advises, as lines to paste for transformers' assisted generation."""
+    held, advice = study.findings.evidence.held_out, study.verdict.advice
+    tried = f"Of {held.tried} settings of transformers' assisted generation that were replayed, "
+    if advice == NO_DRAFT:
         return tag(
             "p",
-            f"Of {tried} settings of transformers' assisted generation, none beats plain decoding here (the best is"
-            f" {winner.policy} with a speedup of {winner.speedup:.2f}): leave assistant_model out.",
+            f"{tried}none is seen to beat plain decoding here (the best, judged on prompts that did not choose it, has"
+            f" a speedup of {number(held.policy_speedup.value)}; {range_words(held.policy_speedup)}): leave"
+            " assistant_model out.",
             class_="warning",
         )
-    policy = parse(winner.policy)
+    policy, fastest = parse(advice), study.sweep.results[0].policy
     parts = [
         tag(
             "p",
-            f"Of {tried} settings of transformers' assisted generation that were replayed, ",
-            tag("code", winner.policy),
-            f" is the fastest: {winner.speedup:.2f} times plain decoding ({range_words(winner.speedup_estimate())})."
-            " The best constant lookahead, ",
-            tag("code", constant.policy),
-            f", reaches {constant.speedup:.2f}. The winner was picked on the prompts that it is judged on, so expect"
-            " slightly less on others.",
+            tried,
+            tag("code", fastest),
+            " is the fastest on these prompts."
+            if advice == fastest
+            else join(
+                [" is the fastest on these prompts, but is not seen to beat ", tag("code", advice), " on others."], ""
+            ),
+            " Judged on prompts that had no part in the choice, the best constant reaches a speedup of"
+            f" {number(held.constant_speedup.value)} ({range_words(held.constant_speedup)}), the best of all"
+            f" {number(held.policy_speedup.value)} ({range_words(held.policy_speedup)}).",
         ),
         tag("pre", tag("code", settings_lines(policy)), tabindex="0", role="region", aria_label="Settings to paste"),
         tag(

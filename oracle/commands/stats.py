@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import typer
@@ -15,6 +16,8 @@ from oracle.commands.programs import show_json
 from oracle.commands.tables import show_table
 
 if TYPE_CHECKING:
+    from analysis.gains.split import Null
+    from analysis.intervals import Estimate
     from analysis.replay.enough import Enough
     from analysis.study import Findings
 
@@ -40,6 +43,10 @@ def stats(prices: PriceOptions, traces: Traces = None, as_json: Json = False) ->
                 "trace": name,
                 "statistics": found.description,
                 "signals": found.signals,
+                "iid": found.evidence.iid,
+                "gains": found.evidence.gains,
+                "held_out": found.evidence.held_out,
+                "loss": found.evidence.loss,
                 "verdict": found.verdict,
                 "enough": enough,
             }
@@ -78,10 +85,33 @@ def show_statistics(name: str, found: Findings, enough: Enough) -> None:
             ["signal", "AUC", "calibration error", "if perfect", "Brier score"],
             signal_rows,
         )
+    show_gains(found)
     for sentence in found.verdict.sentences:
         say(sentence)
     say(enough.sentence)
     say("")
+
+
+def show_gains(found: Findings) -> None:
+    """Each gain beside that of shuffled tokens: mean, and range over the shuffles."""
+    gains = found.evidence.gains
+    if gains is None:
+        return
+    some = "" if gains.prompts == gains.of else f"; {gains.prompts:,} of {gains.of:,} prompts"
+    show_table(
+        f"Gain over one constant for all in %, and with tokens shuffled{some}",
+        ["", "these texts\n[95 %]", "shuffled within\neach text (range)", "shuffled over\nall texts (range)"],
+        [[each.what, _points(each.gain), _range(each.within), _range(each.whole)] for each in gains.gains],
+    )
+
+
+def _points(gain: Estimate) -> str:
+    value, low, high = (100 * end for end in (gain.value, gain.low, gain.high))
+    return f"{value:.1f} [{'-' if math.isnan(low) else f'{low:.1f}, {high:.1f}'}]"
+
+
+def _range(null: Null) -> str:
+    return f"{100 * null.mean:.1f} ({100 * null.low:.1f} to {100 * null.high:.1f})"
 
 
 STATISTICS = (

@@ -10,9 +10,8 @@ from analysis.describe import signals, statistics, variation
 from analysis.describe.calibration import calibration_error
 from analysis.describe.curves import hazard, profile
 from analysis.describe.repeats import repeat_starts, repeating
-from analysis.intervals import Estimate, jackknife
+from analysis.intervals import jackknife
 from analysis.published import ORACLE_ANALYSIS, published_for
-from analysis.verdict import Gap, verdict
 from oracle.records.selection import select_prompts
 from oracle.records.trace import Record, Trace, iter_records
 
@@ -389,107 +388,6 @@ def test_unknown_signal_is_refused():
         signals.score(random_trace(2), "logit")
 
 
-# --- verdict ---------------------------------------------------------------------------------------------------------
-
-
-def sure(value, width=0.01):
-    return Estimate(value, value - width, value + width)
-
-
-def made_up(excess=1.0, between=0.02, longest=0.05, cut=0.05, loops=()):
-    base = statistics.statistics(random_trace(4), resamples=5)
-    found = dataclasses.replace(
-        base,
-        excess_dispersion=sure(excess, 0.05),
-        longest_share=sure(longest),
-        censoring=statistics.Censoring(sure(0.1), sure(cut)),
-        heterogeneity=statistics.Heterogeneity(sure(between), sure(0.1), sure(1 + 10 * between), sure(0.1)),
-    )
-    return statistics.Description(found, base if loops else None, loops)
-
-
-def made_up_gap(gain=1.2, width=0.02, per_prompt=None):
-    return Gap("constant:tokens=4", sure(1.5), "oracle:detect", sure(1.5 * gain), sure(gain, width), per_prompt)
-
-
-def made_up_signal(area, width=0.01, name="margin"):
-    return signals.SignalQuality(name, signals.EVERY, 1000, 0.7, sure(area, width), 0.2, sure(0.1), sure(0.1))
-
-
-@pytest.mark.parametrize(
-    ("excess", "p", "rejected", "words"),
-    [
-        (1.0, 0.5, False, "is not rejected (goodness of fit of the geometric distribution: p = 0.5)"),
-        (2.3, 0.5, True, "varies 2.3 (2.25 to 2.35) times as much"),
-        (1.0, 0.005, True, "p = 0.005): the oracle SL varies 1 (0.95 to 1.05) times as much"),
-        (1.07, 0.5, True, "real but small"),
-        (0.8, float("nan"), True, "varies 0.8 (0.75 to 0.85)"),
-        (float("nan"), float("nan"), None, "collect more prompts"),
-    ],
-)
-def test_verdict_on_iid(excess, p, rejected, words):
-    found = verdict(made_up(excess), p)
-    assert found.iid_rejected is rejected and words in found.sentences[0]
-
-
-@pytest.mark.parametrize(
-    ("gain", "width", "large", "words"),
-    [
-        (1.2, 0.02, True, "20.0% (18.0 to 22.0%) more, which is what a perfect choice"),
-        (1.02, 0.01, False, "hardly anything is lost"),
-        (1.1, 0.2, None, "collect more prompts"),
-    ],
-)
-def test_verdict_on_the_gap(gain, width, large, words):
-    found = verdict(made_up(), 0.5, made_up_gap(gain, width))
-    assert found.gap is large and words in str(found) and "constant:tokens=4" in str(found)
-
-
-@pytest.mark.parametrize(("between", "grade"), [(0.4, "much"), (0.1, "some"), (0.02, "little"), (-0.03, "little")])
-def test_verdict_on_prompts(between, grade):
-    found = verdict(made_up(between=between), 0.5, made_up_gap(per_prompt=sure(1.08)))
-    assert found.between_prompts == grade
-    assert f"add {max(between, 0):.1%} to the variance" in str(found) and "would add 8.0% (7.0 to 9.0%)" in str(found)
-
-
-def test_verdict_on_prompts_needs_more_than_one():
-    assert verdict(made_up(between=float("nan")), 0.5).between_prompts is None
-
-
-@pytest.mark.parametrize(
-    ("area", "width", "grade"),
-    [(0.88, 0.01, "well"), (0.7, 0.01, "partly"), (0.6, 0.01, "hardly"), (0.7, 0.3, "hardly")],
-)
-def test_verdict_on_signals_names_the_best(area, width, grade):
-    found = verdict(made_up(), 0.5, signals=[made_up_signal(0.51, name="entropy"), made_up_signal(area, width)])
-    assert found.predictable == grade and "the best is margin" in str(found) and "1,000 positions" in str(found)
-    assert verdict(made_up(), 0.5, signals=[made_up_signal(float("nan"))]).predictable is None
-
-
-@pytest.mark.parametrize(
-    ("gain", "between", "area", "advice"),
-    [
-        (1.01, 0.4, 0.9, "keep the best constant"),
-        (1.3, 0.4, 0.9, "per prompt"),
-        (1.3, 0.02, 0.9, "threshold on that signal"),
-        (1.3, 0.02, 0.55, "out of reach"),
-    ],
-)
-def test_verdict_ends_with_advice(gain, between, area, advice):
-    found = verdict(made_up(between=between), 0.01, made_up_gap(gain), [made_up_signal(area)])
-    assert found.sentences[-1].startswith("Advice:") and advice in found.sentences[-1]
-
-
-def test_verdict_warns_of_tails_cuts_and_loops():
-    text = str(verdict(made_up(longest=0.3, cut=0.2, loops=("a", "b")), 0.5))
-    assert (
-        "longest 1% of iterations bring 30%" in text
-        and "hold 20%" in text
-        and "2 of 4 texts repeat themselves to the end" in text
-    )
-    assert "loop" not in str(verdict(made_up(), 0.5)) and "longest" not in str(verdict(made_up(), 0.5))
-
-
 @pytest.mark.parametrize(
     ("name", "data"),
     [
@@ -509,17 +407,6 @@ def test_published_numbers_are_found_by_name(name, data):
 def test_published_spread_over_a_geometric(data, ratio):
     numbers = ORACLE_ANALYSIS[data]
     assert numbers.sd**2 / (numbers.mean * (numbers.mean - 1)) == pytest.approx(ratio, abs=0.02)
-
-
-@pytest.mark.parametrize(
-    ("constant", "oracle", "words"),
-    [(0.9, 1.4, "use no draft, unless"), (0.7, 0.95, "this draft cannot pay"), (1.1, 1.4, "")],
-)
-def test_verdict_says_when_a_draft_is_a_loss(constant, oracle, words):
-    gap = Gap("constant:tokens=1", sure(constant), "oracle:optimal", sure(oracle), sure(oracle / constant))
-    sentences = verdict(made_up(), 0.5, gap).sentences
-    loss = [text for text in sentences if "At these prices" in text]
-    assert words in loss[0] if words else not loss
 
 
 def test_scores_are_ranked_by_numbers_that_rise_with_them():
