@@ -17,7 +17,7 @@ sys.path.append(str(Path(__file__).parent / "benchmarks"))
 from bench_truths import Truth, false_claims  # noqa: E402
 
 COST = CostModel(draft=0.1)
-SEEDS = {5: 3, 20: 2, 80: 1}  # verdicts by number of prompts
+SEEDS = {5: 2, 20: 1, 80: 1}  # verdicts by number of prompts
 
 
 @pytest.mark.parametrize("kind", TRUTHS)
