@@ -4,7 +4,7 @@ Iterations of one prompt resemble each other, so prompts are what is counted, le
 (Davison and Hinkley, Bootstrap Methods and their Application, 1997, section 3.8).  Three kinds, the first that fits:
 `ratio` for ratios of totals, `smooth` for smooth formulas of totals (both a Student's t, so that they hold their level
 from 3 prompts on), `estimate` (the bootstrap) for order statistics, which have no interval below `LEAST` prompts; and
-`share_bands` for shares that may be 0 or 1.
+`share`, `share_bands` for shares that may be 0 or 1.
 """
 
 from __future__ import annotations
@@ -140,12 +140,14 @@ def share(hits: np.ndarray, misses: np.ndarray) -> Estimate:
 
     The t interval of the odds hits / misses (`ratio`), so that the ends stay within 0 and 1 and a share and its
     complement agree.  Where all are hits, or all are misses, the interval is what a likelihood of one trial a prompt
-    allows: how alike prompts are cannot be seen there.
+    allows: how alike prompts are cannot be seen there.  NaN ends where prompts do not differ at all.
     """
     hit, missed = float(hits.sum()), float(misses.sum())
     prompts = int(((hits != 0) | (misses != 0)).sum())
     if hit and missed:
-        return ratio(hits, misses).map(lambda odds: odds / (1 + odds))
+        odds = ratio(hits, misses)
+        ends = (odds.low, odds.high) if odds.low < odds.high else (np.nan, np.nan)
+        return Estimate(odds.value, *ends).map(lambda each: each / (1 + each))
     if prompts < 2:
         return Estimate(hit / (hit + missed) if prompts else np.nan, np.nan, np.nan)
     away = -np.expm1(-(t_975(prompts - 1) ** 2) / 2 / prompts)

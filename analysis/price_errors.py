@@ -83,6 +83,10 @@ class PriceErrors:
         """
         return gradient @ self._root / total if self.known and total > 0 else NO_SHIFTS
 
+    def variance(self, gradient: np.ndarray) -> float:
+        """Variance that the prices' errors bring to what has this ``gradient`` (float [p]); 0 where not known."""
+        return float(((gradient @ self._root) ** 2).sum())
+
     def _add_verification(self, found: np.ndarray, rounds: np.ndarray) -> None:
         counts = [count for count, _ in self._cost.verify]
         tokens = np.arange(1, len(rounds) + 1)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from analysis.cost import CostModel
+    from analysis.measured.until import Until
     from analysis.plots import (
         plot_calibration,
         plot_hazard,
@@ -40,15 +41,16 @@ if TYPE_CHECKING:
     from oracle.workflows.validate import compare, validate
 
 __all__ = [
-    "Budget", "CostModel", "Pair", "Runs", "Source", "Trace", "calibrate", "collect", "compare", "compare_traces",
-    "fit", "list_policies", "load_pair", "load_prompts", "measure", "parse", "plot_calibration", "plot_hazard",
-    "plot_heatmap", "plot_histogram", "plot_iterations", "plot_position", "plot_roc", "plot_simulated_vs_measured",
-    "plot_survival", "plot_variance", "report", "save", "simulate", "stats", "validate",
+    "Budget", "CostModel", "Pair", "Runs", "Source", "Trace", "Until", "calibrate", "collect", "compare",
+    "compare_traces", "fit", "list_policies", "load_pair", "load_prompts", "measure", "parse", "plot_calibration",
+    "plot_hazard", "plot_heatmap", "plot_histogram", "plot_iterations", "plot_position", "plot_roc",
+    "plot_simulated_vs_measured", "plot_survival", "plot_variance", "report", "save", "simulate", "stats", "validate",
 ]  # fmt: skip
 
 _MODULES = {
     "analysis.cost": ("CostModel",),
     "analysis.plots": (*(name for name in __all__ if name.startswith("plot_")), "save"),
+    "analysis.measured.until": ("Until",),
     "analysis.study": ("Source",),
     "analysis.validation.validate": ("Budget",),
     "oracle.collect": ("collect",),

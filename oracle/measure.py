@@ -1,7 +1,8 @@
 """The measuring plan: which call runs when, what is kept of it, and how an interrupted run goes on.
 
 Every repeat runs all policies on a prompt before the next prompt, in rotated order, so that a machine that changes its
-speed changes it for all of them alike.
+speed changes it for all of them alike.  A run that goes on until enough is known (`Stopping`) takes the prompts in
+stages, each with all its repeats, and the policies in random order.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -32,7 +33,29 @@ if TYPE_CHECKING:
     from oracle.timing import Clock
 
 # See `_binding`.
-_BINDING = ("target", "draft", "prompts", "prompts_sha256", "policies", "repeats", "max_new_tokens", "chat", "prices")
+_BINDING = (
+    "target", "draft", "prompts", "prompts_sha256", "policies", "repeats", "max_new_tokens", "chat", "prices", "until",
+)  # fmt: skip
+
+
+class Stopping(Protocol):
+    """What ends a run before its prompts do: ``analysis.measured.until``."""
+
+    def settle(self, policies: Sequence[str], /) -> Self:
+        """The same for a run of these policies, plain decoding first.  Raises ValueError where they will not do."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What the run is bound to, for its ``meta.json``."""
+        ...
+
+    def looks(self, prompts: int, /) -> list[int]:
+        """After how many of so many prompts it is asked, rising; the last time after all."""
+        ...
+
+    def enough(self, calls: Sequence[Call], /) -> bool:
+        """Whether the calls so far are enough."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -45,6 +68,18 @@ class Plan:
     repeats: int
     clock: Clock
     cost: Prices | None = None
+    until: Stopping | None = None
+
+    @property
+    def stages(self) -> list[range]:
+        """Numbers of the prompts, as they are taken: all their repeats before the next ones."""
+        ends = [len(self.prompts)] if self.until is None else self.until.looks(len(self.prompts))
+        return [range(begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+    def order(self, repeat: int, prompt: int) -> list[str]:
+        """In which order the arms run."""
+        arms = list(self.arms)
+        return rotation(arms, repeat, self.repeats, prompt) if self.until is None else shuffled(arms, repeat, prompt)
 
     def start(self, policy: Policy) -> State:
         """The state with which a policy begins."""
@@ -66,6 +101,7 @@ def measure(
     force: bool = False,
     clock: Clock | None = None,
     cost: Prices | None = None,
+    until: Stopping | None = None,
     progress: bool = False,
 ) -> Runs:
     """Run plain greedy decoding and every policy for real, ``repeats`` times on each prompt, and clock every iteration.
@@ -73,8 +109,10 @@ def measure(
     Policies are given as to ``oracle.simulate``; those that the library does not have run in the toolkit's own
     loop, and their calls say so (``generator``).  ``out`` is a directory that holds each call as soon as it has
     ended; without it everything stays in memory.  ``cost`` is handed to policies that ask for prices, as the replay
-    hands them its own; a run is resumed with the same.  Raises ValueError for arguments that make no sense or a pair
-    that cannot be run, RuntimeError for a run that failed; finished calls stay, and ``resume`` goes on after them.
+    hands them its own; a run is resumed with the same.  With ``until`` (``oracle.Until(0.02)``) prompts are taken one
+    after the other until that is satisfied or none is left; ``meta["stopped"]`` says which.  Raises ValueError for
+    arguments that make no sense or a pair that cannot be run, RuntimeError for a run that failed; finished calls stay,
+    and ``resume`` goes on after them.
     """
     from oracle.timing import clock_for
 
@@ -86,19 +124,34 @@ def measure(
         raise ValueError(
             f"no prompt is left to measure: {len(skipped)} skipped, the first because {skipped[0]['reason']}"
         )
-    plan = Plan(pair, encoded, arms, repeats, clock or clock_for(pair), cost)
+    settled = None if until is None else until.settle(list(arms))
+    plan = Plan(pair, encoded, arms, repeats, clock or clock_for(pair), cost, settled)
     meta = _meta(plan, prompts, skipped) | {"max_new_tokens": max_new_tokens, "chat": chat}
     if cost is not None:
         meta["prices"] = repr(cost)
+    if settled is not None:
+        meta["until"] = settled.describe()
     if out is None:
-        return Runs(meta, tuple(_run(plan, (), progress)))
+        found = tuple(_run(plan, (), progress))
+        return Runs(meta | _ended(plan, found), found)
     with writing(FOLDER, out, meta, _binding, resume=resume, force=force) as folder:
-        calls = list(read_calls(folder.parts))
-        for call in _run(plan, tuple(calls), progress):
+        calls, meta = list(read_calls(folder.parts)), folder.meta
+        for call in _run(plan, tuple(calls), progress) if "stopped" not in meta else ():
             folder.add(call.order, to_table([call]))
             calls.append(call)
+        if "stopped" not in meta and (ended := _ended(plan, latest(calls))):
+            meta = meta | ended
+            FOLDER.write_meta(folder.path, meta)
         folder.merge(to_table(latest(calls)))
-    return Runs(folder.meta, latest(calls))
+    return Runs(meta, latest(calls))
+
+
+def _ended(plan: Plan, calls: Sequence[Call]) -> dict[str, Any]:
+    """What the meta of a finished run says of its end; nothing where that was settled before."""
+    if plan.until is None:
+        return {}
+    reason = "enough is known" if plan.until.enough(calls) else "no prompt is left"
+    return {"stopped": reason, "prompts_planned": 1 + max(call.prompt for call in calls)}
 
 
 def _arms(pair: Pair, policies: Iterable[str | Policy | Callable]) -> dict[str, Policy]:
@@ -147,6 +200,16 @@ def rotation(arms: Sequence[str], repeat: int, repeats: int, prompt: int) -> lis
     return [*others[:place], plain, *others[place:]]
 
 
+def shuffled(arms: Sequence[str], repeat: int, prompt: int) -> list[str]:
+    """The arms in a random order, always the same one for a prompt of a repeat.
+
+    Plain decoding comes first in the first repeat, because every other text is compared with its text.
+    """
+    kept, arms = 1 if repeat == 0 else 0, list(arms)
+    others = np.random.default_rng([repeat, prompt]).permutation(len(arms) - kept) + kept
+    return [*arms[:kept], *(arms[number] for number in others)]
+
+
 def _run(plan: Plan, done: Sequence[Call], progress: bool) -> Iterator[Call]:
     """Every call that is not among ``done``, as it ends."""
     from oracle.policies.contract import after_prompt
@@ -158,35 +221,47 @@ def _run(plan: Plan, done: Sequence[Call], progress: bool) -> Iterator[Call]:
     finished = Counter((call.policy, call.repeat) for call in known.values())  # prompts of each arm's repeats
     if len(known) < total:
         _warm_up(plan)
+    states = [{name: plan.start(policy) for name, policy in plan.arms.items()} for _ in range(plan.repeats)]
     with bar("measuring", "calls", total, len(known), progress) as advance:
-        for repeat in range(plan.repeats):
-            states = {name: plan.start(policy) for name, policy in plan.arms.items()}
-            for number, prompt in enumerate(plan.prompts):
-                for name in rotation(list(plan.arms), repeat, plan.repeats, number):
-                    if finished[name, repeat] == len(plan.prompts):
-                        continue
-                    policy = plan.arms[name]
-                    before = states[name]
-                    call = known.get((name, repeat, number))
-                    if call is not None and (left := _state_after(plan, policy, before, call)) is not None:
-                        states[name] = left
-                        continue
-                    # A state made of signals is not in the record: such a policy's unfinished repeat starts again.
-                    observed, last = _observe(plan, prompt, policy, before)
-                    states[name] = after_prompt(policy, last, plan.cost)
-                    reference = references.setdefault(number, observed.tokens)
-                    call = Call(
-                        prompt=number,
-                        policy=name,
-                        repeat=repeat,
-                        order=order,
-                        **_describe_call(plan, prompt, policy),
-                        **_compare(plan.pair, prompt.tokens, reference, observed.tokens),
-                        **_columns(observed),
-                    )
-                    order += 1
-                    yield call
-                    advance(1, "")
+        for stage in plan.stages:
+            for repeat, number, name in _calls_of(plan, stage):
+                if finished[name, repeat] == len(plan.prompts):
+                    continue
+                policy, prompt = plan.arms[name], plan.prompts[number]
+                before = states[repeat][name]
+                call = known.get((name, repeat, number))
+                if call is not None and (left := _state_after(plan, policy, before, call)) is not None:
+                    states[repeat][name] = left
+                    continue
+                # A state made of signals is not in the record: such a policy's unfinished repeat starts again.
+                observed, last = _observe(plan, prompt, policy, before)
+                states[repeat][name] = after_prompt(policy, last, plan.cost)
+                reference = references.setdefault(number, observed.tokens)
+                call = Call(
+                    prompt=number,
+                    policy=name,
+                    repeat=repeat,
+                    order=order,
+                    **_describe_call(plan, prompt, policy),
+                    **_compare(plan.pair, prompt.tokens, reference, observed.tokens),
+                    **_columns(observed),
+                )
+                order += 1
+                known[call.key] = call
+                yield call
+                advance(1, "")
+            # Where a run that was interrupted had gone on, it goes on again.
+            if plan.until is not None and max(call.prompt for call in known.values()) == stage[-1]:
+                if plan.until.enough(tuple(known.values())):
+                    return
+
+
+def _calls_of(plan: Plan, stage: range) -> Iterator[tuple[int, int, str]]:
+    """Repeat, prompt and arm of each call of a stage, in order."""
+    for repeat in range(plan.repeats):
+        for number in stage:
+            for name in plan.order(repeat, number):
+                yield repeat, number, name
 
 
 def _state_after(plan: Plan, policy: Policy, state: State, call: Call) -> State | None:

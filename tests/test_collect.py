@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -542,6 +543,18 @@ def test_summary_by_hand():
     assert summary.accepted_mean == pytest.approx(2 / 4) and summary.detect_mean == pytest.approx(6 / 4)
     assert summary.accepted_sd == summary.detect_sd == pytest.approx(np.std([2, 0, 0, 0], ddof=1))
     assert summary.censored == pytest.approx(2 / 4)
+
+
+def test_one_iteration_has_no_standard_deviation():
+    from builders.traces import record as row
+
+    from oracle.commands.collect import show_summary
+
+    summary = summarize(Trace.from_records([row([5, 6], [5, 6])], {"eos_token_ids": [], "max_overrun": 4}))
+    assert np.isnan(summary.accepted_sd) and summary.accepted_mean == 1
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        show_summary(summary, Path("trace"))
+    assert "1.00" in shown.getvalue() and "nan" not in shown.getvalue()
 
 
 def test_pass_helpers_put_rows_together_in_order():

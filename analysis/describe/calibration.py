@@ -34,7 +34,7 @@ def calibration_error(gaps: np.ndarray, count: np.ndarray) -> tuple[Estimate, fl
         return Estimate(plain, np.nan, np.nan), float("nan")
     moves = gaps - count[:, None] * gap / total
     errors = np.sqrt(_variance(moves))
-    half = t_975(prompts - 1) * float(np.sqrt(_variance(gaps @ np.sign(gap) - count * plain))) / total
+    half = float(t_975(prompts - 1) * np.sqrt(_variance(gaps @ np.sign(gap) - count * plain))) / total
     signs = np.random.default_rng(0).integers(2, size=(_DRAWS, prompts)) * 2.0 - 1
     perfect = signs @ moves * np.sqrt(prompts / (prompts - 1))  # gaps of a perfect score, float [_DRAWS, J]
     as_large = np.count_nonzero(np.abs(perfect).sum(axis=1) >= np.abs(gap).sum() - 1e-12)

@@ -244,7 +244,7 @@ def _area(ranked: _Ranked) -> Estimate:
     below = 1 - (np.cumsum(ranked.hits) - ranked.hits / 2) / positive  # and of a refused one
     area = float(above @ ranked.hits) / positive
     by_prompt = _by_prompt(ranked, (above - area) / positive, (below - area) / negative)
-    prompts = np.count_nonzero(np.bincount(ranked.prompt))
+    prompts = int(np.count_nonzero(np.bincount(ranked.prompt)))
     if prompts < 2:
         return Estimate(area, np.nan, np.nan)
     half = float(t_975(prompts - 1)) * float(np.sqrt((by_prompt**2).sum() * prompts / (prompts - 1)))

@@ -37,7 +37,7 @@ class Clusters:
 
     def sums(self, of_row: NDArray) -> NDArray[np.float64]:
         """Sum over the runs of each prompt, [P], of what is given for a run of each row, [M]."""
-        return np.bincount(self.prompt, weights=self.count * of_row, minlength=self.prompts)
+        return np.bincount(self.prompt, self.count * of_row, self.prompts).astype(np.float64)
 
     def cut_at(self, limit: int) -> Clusters:
         """See `Counts.cut_at`."""

@@ -97,7 +97,7 @@ def covariance(log_likelihood: Function, u: Array) -> Array | None:
     information = -hessian(log_likelihood, u)
     if not np.all(np.isfinite(information)) or np.linalg.eigvalsh(information).min() <= 0:
         return None
-    return np.linalg.inv(information)
+    return np.linalg.inv(information).astype(np.float64)
 
 
 def profile_interval(

@@ -61,10 +61,11 @@ def faster(baseline: Clocked, other: Clocked) -> Estimate:
 
 def best_constant(found: Sequence[Measured]) -> str:
     """The fastest measured policy of a fixed length; plain decoding where none was measured."""
-    constant = [each for each in found if _fixed(each.policy)]
+    constant = [each for each in found if drafts_a_fixed_length(each.policy)]
     return max(constant, key=lambda each: each.total.value).policy if constant else PLAIN
 
 
-def _fixed(policy: str) -> bool:
+def drafts_a_fixed_length(policy: str) -> bool:
+    """Whether a policy of that text does; one of a user's own is not known to."""
     rule = recorded(policy)
     return rule is not None and fixed_length(rule) is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -52,6 +52,8 @@ class Calibration:
     residuals: tuple[Residual, ...]
     calls: int
     disturbed: int  # of the calls, left out of the fit (``analysis.measured.disturbances``)
+    # (number of the runs, of the prompt) -> how far that prompt moves the price vector: `prices.Fitted`
+    moves: dict[tuple[int, int], np.ndarray] = field(default_factory=dict, repr=False, compare=False)
     notes: tuple[str, ...] = ()  # whether the runs are of one pair and one machine, as far as that is not known
 
 
@@ -76,8 +78,9 @@ def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None
     if len(steps) < FEW or rounds[rounds.drafted > 0].drafted.nunique() < 2:
         raise ValueError("too little was measured to fit a cost model; use more prompts or longer texts")
     contexts = np.concatenate([table.context for table in (rounds, steps, rows.first)])
+    fitted = fit(rows)
     cost = dataclasses.replace(
-        fit(rows),
+        fitted.cost,
         machine=several[0].meta.get("machine", {})
         | {"pair": several[0].meta.get("pair"), "generator": generator, "fitted_on": chosen}
         | {role: several[0].meta[role] for role in ROLES if several[0].meta.get(role)},
@@ -93,6 +96,7 @@ def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None
         tuple(_residuals(cost, rounds, steps)),
         calls=total,
         disturbed=total - sum(map(len, kept)),
+        moves=fitted.moves,
         notes=(*notes, *(() if cost.covariance else (_ONE_PROMPT,))),
     )
 
@@ -162,7 +166,7 @@ def _rows(several: Sequence[Runs]) -> Rows:
         rounds=pd.DataFrame(table[later & ~table.plain]),
         steps=pd.DataFrame(table[later & table.plain]),
         first=pd.DataFrame(table[~later]),
-        prompts=tuple(mine.to_numpy() for _, mine in cells),
+        prompts={(int(run), int(prompt)): mine.to_numpy() for (run, prompt), mine in cells},
     )
 
 

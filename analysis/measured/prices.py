@@ -8,8 +8,9 @@ that a machine that was slow for some seconds, or for one text, counts once and 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,7 +33,7 @@ class Rows:
     rounds: pd.DataFrame  # with a draft, but the first of each call
     steps: pd.DataFrame  # of plain decoding, but the first of each call
     first: pd.DataFrame  # the first of each call, which reads the prompt
-    prompts: tuple[np.ndarray, ...]  # the cells of each prompt
+    prompts: dict[tuple[int, int], np.ndarray]  # the cells of each prompt: (number of the runs, number there)
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,21 @@ class _Fit:
         pieces = [order[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
         squares = np.stack([design[piece].T @ design[piece] for piece in pieces])
         products = np.stack([design[piece].T @ seconds[piece] for piece in pieces])
-        held = 1e-6 * np.trace(squares.sum(axis=0)) / len(found)
+        held = 1e-6 * np.trace(squares.sum(axis=0)) / len(found) + 1e-12
         total = np.tensordot(weights, squares, axes=1) + held * np.eye(len(found))
         right = weights @ products + held * found * scale
         return np.stack([_solve(each, side) for each, side in zip(total, right, strict=True)]) / scale
 
 
-def fit(rows: Rows, seed: int = 0) -> CostModel:
+@dataclass(frozen=True)
+class Fitted:
+    """Prices, and how far each prompt moves the price vector (`CostModel.price_names`), float [p] each."""
+
+    cost: CostModel
+    moves: dict[tuple[int, int], np.ndarray]  # empty where there is one prompt; they add up to about nothing
+
+
+def fit(rows: Rows, seed: int = 0) -> Fitted:
     """Prices in seconds, with their covariance where there are at least two prompts.
 
     Raises RuntimeError where a pass of the target would be free.
@@ -84,12 +93,29 @@ def fit(rows: Rows, seed: int = 0) -> CostModel:
     reading = _Reading.of(rows, cost)
     cost = _model(values | reading.prices(np.ones((1, reading.cells)), values), drafts.knots, targets.knots)
     if len(rows.prompts) < 2:
-        return cost
-    weights = _draw(rows.prompts, reading.cells, seed)
-    drawn = drafts.prices(drafts.fit.redrawn(weights, draft)) | targets.prices(targets.fit.redrawn(weights, target))
-    drawn |= {"iteration": _means(rest, rows.rounds.cell.to_numpy(), weights)}
-    drawn |= reading.prices(weights, drawn)
-    return dataclasses.replace(cost, covariance=_covariance(_vectors(cost.price_names, drawn), len(rows.prompts)))
+        return Fitted(cost, {})
+
+    def redrawn(weights: np.ndarray) -> np.ndarray:
+        """Price vectors float [B, p] where cell c counts ``weights[b, c]`` times."""
+        drawn = drafts.prices(drafts.fit.redrawn(weights, draft)) | targets.prices(targets.fit.redrawn(weights, target))
+        drawn |= {"iteration": _means(rest, rows.rounds.cell.to_numpy(), weights)}
+        return _vectors(cost.price_names, drawn | reading.prices(weights, drawn))
+
+    prompts = list(rows.prompts.values())
+    spread = _covariance(redrawn(_draw(prompts, reading.cells, seed)), len(prompts))
+    return Fitted(
+        dataclasses.replace(cost, covariance=spread),
+        dict(zip(rows.prompts, _moves(redrawn, prompts, reading.cells), strict=True)),
+    )
+
+
+def _moves(redrawn: Callable[[np.ndarray], np.ndarray], prompts: Sequence[np.ndarray], cells: int) -> np.ndarray:
+    """How far each prompt moves the prices, float [P, p]: the jackknife's estimate, from the fit without it."""
+    without = np.ones((1 + len(prompts), cells))  # the first is the fit with all
+    for number, mine in enumerate(prompts, start=1):
+        without[number, mine] = 0
+    vectors = redrawn(without)
+    return np.nan_to_num(vectors[0] - vectors[1:]) * (len(prompts) - 1) / len(prompts)
 
 
 def least_squares(design: np.ndarray, seconds: np.ndarray) -> np.ndarray:
@@ -105,7 +131,7 @@ def least_squares(design: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     for _ in range(50):
         root = np.sqrt(weight)[:, None]
         # The triangle of a QR decomposition says all that the rows say, and there may be hundreds of thousands.
-        triangle = np.linalg.qr(np.column_stack([scaled, seconds]) * root, mode="r")
+        triangle = np.asarray(np.linalg.qr(np.column_stack([scaled, seconds]) * root, mode="r"))
         solution, _ = nnls(triangle[:, :-1], triangle[:, -1])
         fitted = np.maximum(scaled @ solution, 1e-3 * seconds.mean() + 1e-12)
         before, weight = weight, seconds.mean() / fitted
@@ -177,7 +203,7 @@ class _Reading:
 
     @staticmethod
     def of(rows: Rows, cost: CostModel) -> _Reading:
-        cells, errors = sum(map(len, rows.prompts)), PriceErrors(cost)
+        cells, errors = sum(map(len, rows.prompts.values())), PriceErrors(cost)
         first = rows.first.assign(
             seconds=rows.first.draft_seconds + rows.first.verify_seconds + rows.first.rest_seconds
         )
@@ -204,21 +230,21 @@ class _Reading:
         """Where cell c counts ``weights[b, c]`` times and the ``others`` are the prices of draw b."""
         seconds, calls, context = (weights @ self.plain).T
         alone = seconds - calls * others["plain"] - context * others["plain_context"]
-        target = np.maximum(0, alone / context)
         both_seconds, both_context = (weights @ self.drafts).T
-        both = (both_seconds - ((weights @ self.paid) * _vectors(self.names, others)).sum(axis=1)) / both_context
-        return {"target_prefill": target, "draft_prefill": np.maximum(0, both - target)}
+        both = both_seconds - ((weights @ self.paid) * _vectors(self.names, others)).sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            target = np.maximum(0, alone / context)
+            return {"target_prefill": target, "draft_prefill": np.maximum(0, both / both_context - target)}
 
 
 def _model(values: Mapping[str, np.ndarray], draft_knots: np.ndarray, verify_knots: np.ndarray) -> CostModel:
     """The first of the draws of each price, as a cost model."""
-    tables = {
+    given: dict[str, Any] = {
         name: tuple(zip(knots.tolist(), values[name][0].tolist(), strict=True))
         for name, knots in (("draft_phase", draft_knots), ("verify", verify_knots))
     }
-    return CostModel(
-        **{name: float(drawn[0]) for name, drawn in values.items() if name not in tables}, **tables, unit="s"
-    )
+    given |= {name: float(drawn[0]) for name, drawn in values.items() if name not in given}
+    return CostModel(**given, unit="s")
 
 
 def _vectors(names: Sequence[str], values: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -233,7 +259,9 @@ def _covariance(vectors: np.ndarray, prompts: int) -> tuple[tuple[float, ...], .
 
     Draws of P clusters from P have (P - 1) / P of the variance.
     """
-    usable = vectors[np.isfinite(vectors).all(axis=1)]
+    usable = vectors[np.isfinite(vectors).all(axis=1)]  # in some draws nothing of a kind may have been seen
+    if len(usable) < 2:
+        return ()
     spread = np.cov(usable.T) * prompts / (prompts - 1)
     return tuple(tuple(float(f"{value:.{_DIGITS}g}") for value in row[: at + 1]) for at, row in enumerate(spread))
 
@@ -251,7 +279,8 @@ def _draw(prompts: Sequence[np.ndarray], cells: int, seed: int) -> np.ndarray:
 def _means(values: np.ndarray, cell: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Mean of ``values`` [n] where cell c counts ``weights[b, c]`` times, float [B]."""
     sums, sizes = (np.bincount(cell, weights=each, minlength=weights.shape[1]) for each in (values, None))
-    return (weights @ sums) / (weights @ sizes)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (weights @ sums) / (weights @ sizes)
 
 
 def _solve(squares: np.ndarray, products: np.ndarray) -> np.ndarray:

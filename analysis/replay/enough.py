@@ -7,9 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.cost import CostModel
 from analysis.intervals import NORMAL_975, Estimate, t_975
+from analysis.replay.drafts import NotRecorded
 from analysis.replay.paired import paired
 from analysis.replay.result import Totals
+from analysis.replay.simulate import simulate_totals
+from analysis.replay.sweep import baseline as best_constant
+from oracle.records.trace import Trace
 
 ALONE = (0.05, 0.03)  # how closely a speedup is wanted: to within 5 %, 3 %
 BESIDE = 0.01  # how closely the ratio of two policies is
@@ -58,6 +63,16 @@ def enough(found: Totals, baseline: Totals | None = None) -> Enough:
         paired_within=within(beside),
         paired_needs=paired_needs,
     )
+
+
+def enough_of(trace: Trace, cost: CostModel) -> Enough:
+    """How many prompts like those of ``trace`` are enough for `dynamic` and its ratio to the best constant length.
+
+    For that constant alone where the trace lacks what `dynamic` reads.
+    """
+    baseline = best_constant(trace, cost).totals
+    ((_, dynamic),) = simulate_totals(trace, ["dynamic"], cost)
+    return enough(baseline) if isinstance(dynamic, NotRecorded) else enough(dynamic, baseline)
 
 
 def within(found: Estimate) -> float:

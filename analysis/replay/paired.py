@@ -61,8 +61,8 @@ def may_be_best(tried: Sequence[Totals]) -> tuple[Totals, ...]:
         return tuple(tried)
     behind = logs[:, None] - logs[None, :]
     beyond = _beyond(tried, residuals, (1 - LEVEL) / max(1, len(tried) - 1))
-    beaten = (behind > np.maximum(beyond, _NOTHING)).any(axis=1)
-    return tuple(each for each, out in zip(tried, beaten, strict=True) if not out)
+    beaten = np.any(behind > np.maximum(beyond, _NOTHING), axis=1)
+    return tuple(tried[number] for number in np.flatnonzero(~beaten).tolist())
 
 
 def held_out(tried: Sequence[Totals], folds: int = FOLDS, seed: int = 0) -> HeldOut | None:
@@ -80,7 +80,7 @@ def held_out(tried: Sequence[Totals], folds: int = FOLDS, seed: int = 0) -> Held
     best = (sums.sum(axis=0) - sums).argmin(axis=1)
     judged = seconds[best[part], np.arange(prompts)]
     count = np.bincount(best, minlength=len(tried))
-    often = sorted(np.flatnonzero(count), key=lambda number: -count[number])
+    often = sorted(np.flatnonzero(count).tolist(), key=lambda number: -count[number])
     chosen = {tried[number].policy: int(count[number]) for number in often}
     return HeldOut(ratio(tried[0].plain_seconds, judged), chosen, judged)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from analysis.cost import CostModel
 from analysis.replay.drafts import NotRecorded
-from analysis.replay.paired import may_be_best
+from analysis.replay.paired import HeldOut, held_out, may_be_best
 from analysis.replay.result import SimulationResult, Totals
 from analysis.replay.simulate import simulate, simulate_totals
 from oracle.policies import parse
@@ -74,13 +74,26 @@ def sweep(trace: Trace, cost: CostModel, policies: Sequence[str] | None = None) 
     return Sweep(trace, cost, tuple(sorted(results, key=lambda result: -result.speedup)), left_out)
 
 
-def baseline(trace: Trace, cost: CostModel, policy: str | None = None) -> Totals:
-    """What other policies are compared with: ``policy``, by default the best of `constants` on this trace.
+@dataclass(frozen=True)
+class Baseline:
+    """What other policies are compared with."""
+
+    totals: Totals
+    tried: int  # constant lengths of which it is the best on these prompts; 0: it was named, or no constant is recorded
+    held_out: HeldOut | None  # the best of them on prompts that did not choose it; None: too few, or named
+
+    @property
+    def policy(self) -> str:
+        return self.totals.policy
+
+
+def baseline(trace: Trace, cost: CostModel, policy: str | None = None) -> Baseline:
+    """``policy``, by default the best of `constants` on this trace.
 
     Plain decoding where the record is too short for every one of them.  Raises ValueError for an unknown policy,
     `NotRecorded` for one that reads what the trace does not hold.
     """
-    if policy is not None:
-        return simulate(trace, policy, cost).totals
-    found = sweep(trace, cost, constants()).results
-    return found[0] if found else simulate(trace, "none", cost).totals
+    found = () if policy is not None else sweep(trace, cost, constants()).results
+    if not found:
+        return Baseline(simulate(trace, policy or "none", cost).totals, 0, None)
+    return Baseline(found[0], len(found), held_out(found))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from analysis.describe.statistics import Summary
-from analysis.report.markup import Markup, number, percent, table, with_interval
+from analysis.report.markup import Markup, join, number, percent, table, tag, with_interval
 from analysis.study import Study
 
 
@@ -49,11 +49,8 @@ def statistics(studies: Sequence[Study]) -> Markup:
     }
     notes = [found.note for _, found in columns]
     rows = [(name, *(line(values) for _, values in columns)) for name, line in lines.items()]
-    return table(
-        ("", *(name for name, _ in columns)),
-        rows,
-        caption=" ".join(["Oracle SL, with 95 % intervals over prompts.", *dict.fromkeys(filter(None, notes))]),
-    )
+    numbers = table(("", *(name for name, _ in columns)), rows, caption="Oracle SL, with 95 % intervals over prompts")
+    return join([numbers, *(tag("p", note, class_="note") for note in dict.fromkeys(filter(None, notes)))])
 
 
 def _quantile(summary: Summary, share: float) -> float:

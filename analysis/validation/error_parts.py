@@ -22,7 +22,8 @@ class Judged:
 
     prompts: np.ndarray  # int [n], their places among all that are judged
     simulated: tuple[np.ndarray, np.ndarray]  # float [n] each, seconds without and with the policy
-    price_variance: float  # of the log of the simulated speedup
+    price_variance: float  # of the log of the simulated speedup, where the prices are from elsewhere
+    price_moves: np.ndarray  # float [P], how far each of all prompts moves that log by the prices fitted on it
     calls: Sequence[Sequence[Call]]  # of each prompt, those of the judged repeats
     plain: Sequence[Sequence[Call]]
     cost: CostModel
@@ -50,33 +51,35 @@ def split(folds: Sequence[Judged], prompts: int, disturbed: Collection[tuple[str
 
     Folds of the same prompts are averaged in logarithms; those of different prompts are put together, each prompt with
     the prices of its own.  Intervals are over prompts: t on the log of the linearised ratio, as in
-    ``analysis.intervals``; those of the simulated speedup and of the error hold the prices' errors too.  The folds'
-    errors count as independent, though the calls that one is judged by the other's prices are fitted on: their errors
-    then partly cancel, and the interval is rather too wide than too narrow.
+    ``analysis.intervals``.  A prompt moves the simulated speedup and the error by the prices that are fitted on it too,
+    so that what one fold's prices and the other's judgement have in common counts as it is.  Prices from elsewhere add
+    the variance that their own errors say.
     """
     places = [fold.prompts for fold in folds]
     if sum(map(len, places)) == prompts:  # of different prompts, or a single fold
         joined = zip(*(_stages(fold, disturbed) for fold in folds), strict=True)
-        stages = [[tuple(np.concatenate(side) for side in zip(*pairs, strict=True)) for pairs in joined]]
+        order = np.argsort(np.concatenate(places))
+        stages = [[tuple(np.concatenate(side)[order] for side in zip(*pairs, strict=True)) for pairs in joined]]
     else:
         stages = [_stages(fold, disturbed) for fold in folds]
     logs = np.mean([[_log_ratio(above, below) for above, below in each] for each in stages], axis=0)
     moves = np.mean([[_moves(above, below) for above, below in each] for each in stages], axis=0)
     from_prices = sum(fold.price_variance for fold in folds) / len(folds) ** 2
+    by_prices = np.mean([fold.price_moves for fold in folds], axis=0)
     free = prompts - 1 if prompts > 1 else math.nan
 
     def half(moved: np.ndarray, variance: float = 0.0) -> float:
         of_prompts = float(t_975(free)) ** 2 * prompts / free * float(moved @ moved)
         return math.sqrt(of_prompts + NORMAL_975**2 * variance)
 
-    error, reach = float(logs[0] - logs[-1]), half(moves[0] - moves[-1], from_prices)
+    error, reach = float(logs[0] - logs[-1]), half(moves[0] - moves[-1] + by_prices, from_prices)
     scale = math.expm1(error) / error if abs(error) > 1e-12 else 1.0  # so that the parts add up to the error
     parts = {
         name: Estimate(value * scale, (value - reach_of) * scale, (value + reach_of) * scale)
         for name, value, reach_of in zip(PARTS, -np.diff(logs), map(half, moves[:-1] - moves[1:]), strict=True)
     }
     return Split(
-        simulated=_estimate(logs[0], half(moves[0], from_prices), math.exp),
+        simulated=_estimate(logs[0], half(moves[0] + by_prices, from_prices), math.exp),
         measured=_estimate(logs[-1], half(moves[-1]), math.exp),
         error=_estimate(error, reach, math.expm1),
         parts=parts,

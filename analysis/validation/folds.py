@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from analysis.cost import CostModel
 from analysis.measured.calibrate import calibrate
@@ -18,6 +20,8 @@ class Fold:
     cost: CostModel
     repeats: frozenset[int] | None = None
     prompts: frozenset[int] | None = None
+    # Prompt -> how far it moved the price vector; empty: prices from elsewhere, whose own covariance says what they err
+    moves: dict[int, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
     def judges(self, call: Call) -> bool:
         return (self.repeats is None or call.repeat in self.repeats) and (
@@ -34,19 +38,20 @@ def cross_fit(runs: Runs, policies: Sequence[str] | None = None) -> tuple[Fold, 
     calls = [call for call in runs.calls if call.key not in out]
     repeats, prompts = sorted({call.repeat for call in calls}), sorted({call.prompt for call in calls})
 
-    def prices(wanted: Callable[[Call], bool]) -> CostModel:
-        return calibrate(Runs(runs.meta, tuple(call for call in calls if wanted(call))), policies).cost
+    def fold(half: frozenset[int], name: str) -> Fold:
+        others = tuple(call for call in calls if getattr(call, name) not in half)
+        found = calibrate(Runs(runs.meta, others), policies)
+        moves = {prompt: move for (_, prompt), move in found.moves.items()}
+        return Fold(found.cost, **{f"{name}s": half}, moves=moves)
 
     if len(repeats) > 1:
-        halves = _halves(repeats)
-        return tuple(Fold(prices(lambda call, mine=mine: call.repeat not in mine), repeats=mine) for mine in halves)
+        return tuple(fold(half, "repeat") for half in _halves(repeats))
     if len(prompts) < 2:
         raise ValueError(
             "one repeat of one prompt is all that was measured: prices fitted on it cannot be judged by it; measure "
             "more prompts or repeats, or give prices from elsewhere (--cost)"
         )
-    halves = _halves(prompts)
-    return tuple(Fold(prices(lambda call, mine=mine: call.prompt not in mine), prompts=mine) for mine in halves)
+    return tuple(fold(half, "prompt") for half in _halves(prompts))
 
 
 def _halves(numbers: Sequence[int]) -> tuple[frozenset[int], frozenset[int]]:

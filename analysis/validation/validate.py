@@ -13,7 +13,7 @@ from analysis.intervals import Estimate, ratio
 from analysis.measured.disturbances import disturbed
 from analysis.measured.divergences import Divergence, divergences
 from analysis.measured.speedups import by_repeat, paired, speedup
-from analysis.price_errors import PriceErrors, Tally, apart
+from analysis.price_errors import PriceErrors, Tally
 from analysis.replay.drafts import NotRecorded
 from analysis.replay.result import SimulationResult
 from analysis.replay.simulate import simulate
@@ -303,18 +303,21 @@ def _judged(
     """What one fold judges of the prompts ``timed`` (places in the trace, and in the calls by prompt)."""
     mine = [(place, at) for place, at in enumerate(timed) if any(fold.judges(call) for call in calls[at])]
     places = [at for _, at in mine]
-    simulated, variance = _simulated(trace, result, fold.cost, np.array(places, int))
-    kept = [[[call for call in arm[at] if fold.judges(call)] for at in places] for arm in (calls, plain)]
-    return Judged(np.array([place for place, _ in mine], int), simulated, variance, *kept, fold.cost)
+    simulated, gradient = _simulated(trace, result, fold.cost, np.array(places, int))
+    nothing = np.zeros(len(gradient))
+    moves = np.array([gradient @ fold.moves.get(calls[at][0].prompt, nothing) for at in timed])
+    variance = 0.0 if fold.moves else PriceErrors(fold.cost).variance(gradient)
+    assisted, without = ([[call for call in arm[at] if fold.judges(call)] for at in places] for arm in (calls, plain))
+    return Judged(np.array([place for place, _ in mine], int), simulated, variance, moves, assisted, without, fold.cost)
 
 
 def _simulated(
     trace: Trace, result: SimulationResult, cost: CostModel, places: np.ndarray
-) -> tuple[tuple[np.ndarray, np.ndarray], float]:
+) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
     """Seconds of decoding the prompts at ``places`` without and with the policy, float [n] each.
 
     Counted as ``analysis.measured.speedups`` counts the measured ones: from the end of the first iteration on.  And the
-    variance of the log of their totals' ratio that the errors of the prices bring.
+    gradient of the log of their totals' ratio to the price vector, float [p].
     """
     chosen = np.isin(np.arange(trace.prompts), places)
     begun = result.accepted[result.position == 0] + 1  # tokens of each prompt's first iteration
@@ -326,11 +329,10 @@ def _simulated(
     assisted = np.bincount(prompt, weights=result.seconds[later], minlength=trace.prompts)
     errors, at = PriceErrors(cost), trace.offsets[prompt] + result.position[later]
     rounds = errors.rounds(Tally.of(result.drafted[later], trace.context[at], result.passes[later]))
-    shifts = (
-        errors.shifts(gradient, float(total.sum()))
-        for gradient, total in ((errors.steps(len(context), float(context.sum())), without), (rounds, assisted))
-    )
-    return (without[places], assisted[places]), apart(*shifts)
+    steps = errors.steps(len(context), float(context.sum()))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gradient = steps / without.sum() - rounds / assisted.sum()
+    return (without[places], assisted[places]), np.nan_to_num(gradient)
 
 
 def _whole(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,8 +20,10 @@ from oracle.commands.tables import show_table
 if TYPE_CHECKING:
     from analysis.intervals import Estimate
     from analysis.measured.speedups import Measured
+    from analysis.measured.until import Until
     from oracle.records.runs import Runs
 
+USUAL_LIMIT = 10
 DEFAULT_MEASURED = ("constant:tokens=5", "heuristic", "dynamic")
 
 
@@ -36,6 +38,7 @@ def clocked(
     output: OutputOptions,
     policies: Sequence[str],
     folder: Path,
+    until: Until | None = None,
 ) -> Runs:
     """Runs of ``policies`` in ``folder``; a folder that may not be written is refused before anything is loaded."""
     from oracle.measure import measure
@@ -56,10 +59,11 @@ def clocked(
         resume=output.resume,
         force=output.force,
         progress=output.progress,
+        until=until,
     )
 
 
-@takes(limit=10)
+@takes()
 def measure(
     pair: PairOptions,
     prompts: PromptOptions,
@@ -68,26 +72,74 @@ def measure(
     out: Annotated[Path, typer.Argument(help="Folder of the runs.")] = Path("runs/measured"),
     policy: Policies = None,
     baseline: Baseline = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            "--until",
+            help="Go on over the prompts until every ratio to the baseline (default: the first constant named) is known"
+            " to within this share: 2% or 0.02.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run transformers' own assisted generation and plain decoding side by side, and clock every iteration."""
+    """Run transformers' own assisted generation and plain decoding side by side, and clock every iteration.
+
+    It takes 10 prompts; another number with --limit; with --until as many as are needed, at most --limit.
+    """
     from analysis.measured.speedups import summary
+    from analysis.measured.until import Until
     from oracle.policies import as_policy
 
     policies = [*(policy or DEFAULT_MEASURED)]
     for text in policies:
         as_policy(text)
     expect_measured(baseline, policies)
-    runs = clocked(pair, prompts, run, output, policies, out)
+    stop = None if until is None else Until(_share(until), baseline).settle(["none", *policies])
+    if prompts.limit is None and stop is None:
+        prompts = replace(prompts, limit=USUAL_LIMIT)
+    runs = clocked(pair, prompts, run, output, policies, out, stop)
     note_left_out(runs.meta)
-    found = summary(runs)
-    name, gains = compared(found, runs, baseline)
+    found = summary(runs, list(runs.meta["policies"]))  # in the order given, whatever the order in which they ran
+    name, gains = compared(found, runs, baseline if stop is None else stop.baseline)
     if as_json:
         rows = zip(found, gains, strict=True)
         show_json([asdict(each) | {"baseline": name, "baseline_ratio": asdict(gain)} for each, gain in rows])
     else:
         show_measured(found, name, gains, runs, out)
+    if stop is not None:
+        note(stopped_words(stop, runs))
     check_texts(runs)
+
+
+def _share(text: str) -> float:
+    """``2%`` or ``0.02`` as a share.  Raises ValueError for anything else."""
+    number, percent, rest = text.strip().partition("%")
+    try:
+        share = float(number) / (100 if percent else 1)
+    except ValueError:
+        share = float("nan")
+    if rest.strip() or not 0 < share <= 1:
+        raise ValueError(f"--until is {text!r}; legal: a share above 0 and at most 1, such as 2% or 0.02")
+    return share
+
+
+def stopped_words(stop: Until, runs: Runs) -> str:
+    """Why a run under --until has ended, and what it knows."""
+    from analysis.measured.until import LEVEL
+    from analysis.replay.enough import percent, within
+
+    prompts = f"{runs.meta['prompts_planned']:,} prompts"
+    reached = {policy: within(ratio) for policy, ratio in stop.ratios(runs).items()}
+    widest = max(reached, key=lambda policy: reached[policy])
+    known = f"the ratio of {widest} to {stop.baseline} is known to within {percent(reached[widest])}"
+    looked = f"by {100 * LEVEL:g} % intervals, as they are looked at again and again"
+    if runs.meta.get("stopped") == "enough is known":
+        return f"Stopped after {prompts}: {known}, every other one at least as closely ({looked})."
+    return (
+        f"Note: after all {prompts} {known} only ({looked}); measure more of them (a larger --limit or data set, into "
+        "another folder)."
+    )
 
 
 def expect_measured(baseline: str | None, policies: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ from oracle.commands.tables import show_table
 if TYPE_CHECKING:
     from analysis.replay.result import Totals
     from analysis.replay.simulate import SimulationResult
+    from analysis.replay.sweep import Baseline as ComparedWith
 
 
 def register(app: typer.Typer) -> None:
@@ -48,19 +49,19 @@ def simulate(
     results = [replay(loaded, text, cost) for text in policy or USUAL]
     compared = compared_with(loaded, cost, baseline)
     if as_json:
-        show_json([result_row(result, compared) for result in results])
+        show_json([result_row(result, compared.totals) for result in results])
     else:
-        show_results(results, compared, describe(loaded), chosen=baseline is None)
+        show_results(results, compared, describe(loaded))
     for result in results:
         context = loaded.context[loaded.offsets[result.prompt] + result.position]
         if outside := cost.outside_range(result.drafted, context):
             note(f"Warning: {result.policy}: {outside}; prices there are extrapolated.")
 
 
-def show_results(results: Sequence[SimulationResult], baseline: Totals, title: str, *, chosen: bool = True) -> None:
+def show_results(results: Sequence[SimulationResult], baseline: ComparedWith, title: str) -> None:
     """One row a policy; a speedup never stands without its interval, nor without what it gains over the baseline.
 
-    ``chosen``: the baseline was picked on the same prompts.  The last line says how many prompts are enough.
+    The last lines say what the baseline is, and how many prompts are enough.
     """
     from analysis.replay.paired import paired
 
@@ -76,13 +77,13 @@ def show_results(results: Sequence[SimulationResult], baseline: Totals, title: s
             f"{short_count(result.accepted_tokens)}\n({share_text(result.accepted_tokens, result.draft_tokens)})",
             f"{result.tokens_per_iteration:.2f}",
             interval_text(result.speedup_estimate()).replace(" ", "\n", 1),
-            "baseline" if result.policy == baseline.policy else gain_text(paired(baseline, result)),
+            "baseline" if result.policy == baseline.policy else gain_text(paired(baseline.totals, result)),
         ]
         for result in results
     ]
     show_table(title, columns, cells)
-    say(_baseline_words(baseline, chosen=chosen))
-    say(enough_words(results, baseline))
+    say(baseline_words(baseline))
+    say(enough_words(results, baseline.totals))
     if all(result.draft_tokens == 0 for result in results):
         note(
             "Note: nothing was drafted: no text leaves room for a draft, whose last token is the target's own; "
@@ -98,14 +99,19 @@ def show_results(results: Sequence[SimulationResult], baseline: Totals, title: s
             )
 
 
-def _baseline_words(baseline: Totals, *, chosen: bool) -> str:
-    """What the policies were compared with, and how it was chosen."""
-    speedup = f"{baseline.policy}, speedup {interval_text(baseline.speedup_estimate())}"
-    if not chosen:
-        return f"Baseline: {speedup}."
-    if baseline.policy == "none":
-        return f"Baseline: {speedup}; the record is too short for every constant length."
-    return f"Baseline: {speedup}, the best constant length, picked on these prompts: on others it does a little worse."
+def baseline_words(baseline: ComparedWith) -> str:
+    """What the policies were compared with, how it was chosen, and what that choice is worth on other prompts."""
+    from analysis.replay.paired import FEWEST
+
+    speedup = f"Baseline: {baseline.policy}, speedup {interval_text(baseline.totals.speedup_estimate())}"
+    if baseline.tried == 0:
+        return f"{speedup}."
+    picked = f"{speedup}, the best of {baseline.tried} constant lengths on these prompts"
+    if baseline.held_out is None:
+        return f"{picked}; what it is worth on others cannot be told from fewer than {FEWEST} of them."
+    return (
+        f"{picked}; judged on prompts that did not choose it, the best has {interval_text(baseline.held_out.speedup)}."
+    )
 
 
 def enough_words(results: Sequence[SimulationResult], baseline: Totals) -> str:

@@ -18,6 +18,7 @@ from oracle.commands.tables import show_table
 if TYPE_CHECKING:
     from analysis.gains.split import Null
     from analysis.intervals import Estimate
+    from analysis.replay.enough import Enough
     from analysis.study import Findings
 
 
@@ -28,6 +29,7 @@ def register(app: typer.Typer) -> None:
 @takes()
 def stats(prices: PriceOptions, traces: Traces = None, as_json: Json = False) -> None:
     """Describe the oracle SL: its spread, where it comes from, and what predicts it; then the verdict in words."""
+    from analysis.replay.enough import enough_of
     from analysis.study import findings
 
     cost = prices.load()
@@ -35,7 +37,7 @@ def stats(prices: PriceOptions, traces: Traces = None, as_json: Json = False) ->
     for trace in loaded.values():
         check_together(trace, cost=cost)
     for name, trace in loaded.items():
-        found = findings(trace, cost)
+        found, enough = findings(trace, cost), enough_of(trace, cost)
         answer.append(
             {
                 "trace": name,
@@ -46,16 +48,17 @@ def stats(prices: PriceOptions, traces: Traces = None, as_json: Json = False) ->
                 "held_out": found.evidence.held_out,
                 "loss": found.evidence.loss,
                 "verdict": found.verdict,
+                "enough": enough,
             }
         )
         if not as_json:
-            show_statistics(name, found)
+            show_statistics(name, found, enough)
     if as_json:
         show_json(answer)
 
 
-def show_statistics(name: str, found: Findings) -> None:
-    """The spread of the oracle SL, the signals, and the verdict."""
+def show_statistics(name: str, found: Findings, enough: Enough) -> None:
+    """The spread of the oracle SL, the signals, the verdict, and how many prompts are enough."""
     whole, some = found.description.everything, found.description.without_loops
     columns = ["", "all texts [95 %]"] + (["without repeats"] if some else [])
     rows = []
@@ -85,6 +88,7 @@ def show_statistics(name: str, found: Findings) -> None:
     show_gains(found)
     for sentence in found.verdict.sentences:
         say(sentence)
+    say(enough.sentence)
     say("")
 
 

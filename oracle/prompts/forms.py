@@ -69,7 +69,7 @@ def _mbpp(row: dict, place: str) -> tuple[str, None]:
     tests = row.get("test_list") if _has_content(row.get("test_list")) else []
     if not isinstance(tests, list) or not all(isinstance(test, str) for test in tests[:1]):
         raise ValueError(f"{place}: test_list must be a list of assert lines, got {tests!r:.80}.")
-    lines = [task, *tests[:1]]
+    lines = [task, *(_encodable(test, "test_list", place) for test in tests[:1])]
     return ("\n".join(['"""', *lines, '"""', ""]) if task.strip() else ""), None
 
 
@@ -110,7 +110,7 @@ def write_prompts(rows: list[dict], ids: list, places: list[str]) -> tuple[str, 
     for row, identity, place in zip(rows, ids, places, strict=True):
         if not FORMS[form].touches(row):
             raise ValueError(f"{place}: expected the fields {FORMS[form]} as in {places[0]}, got {', '.join(row)}.")
-        prompts.append(Prompt(str(identity), *FORMS[form].write(row, place)))
+        prompts.append(Prompt(_encodable(str(identity), "the id", place), *FORMS[form].write(row, place)))
     return form, tuple(prompts)
 
 
@@ -143,6 +143,11 @@ def _text(row: dict, field: str, place: str) -> str:
         return ""
     if not isinstance(value, str):
         raise ValueError(f"{place}: {field} must be text, got {type(value).__name__} {value!r:.80}.")
+    return _encodable(value, field, place)
+
+
+def _encodable(value: str, field: str, place: str) -> str:
+    """The same text.  Raises ValueError for half a surrogate pair, which JSON can write and no file can hold."""
     try:
         value.encode()
     except UnicodeEncodeError as error:

@@ -67,4 +67,6 @@ class RunsMeta(_Meta, total=False):
     runs_schema: Required[Count]
     policies: dict[str, Object]
     repeats: Positive
+    until: Object  # what a run that goes on until enough is known was asked for
+    stopped: Text  # why such a run has ended; absent before
     machine: dict[str, Any]

@@ -9,9 +9,9 @@ from pathlib import Path
 from analysis.cost import CostModel
 from analysis.plots.canvas import save
 from analysis.plots.panels import panel
-from analysis.replay.result import SimulationResult, Totals
+from analysis.replay.result import SimulationResult
 from analysis.replay.simulate import USUAL, simulate
-from analysis.replay.sweep import baseline
+from analysis.replay.sweep import Baseline, baseline
 from oracle.collect import Collected, collect
 from oracle.models.pair import Pair
 from oracle.prompts.sets import PromptSet
@@ -28,7 +28,7 @@ class Recorded:
     trace: Trace
     summary: Collected
     results: tuple[SimulationResult, ...]
-    baseline: Totals  # the best constant length, which the others are compared with
+    baseline: Baseline  # the best constant length, which the others are compared with
 
 
 def record(

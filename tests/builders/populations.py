@@ -86,14 +86,14 @@ def _runs(flags: np.ndarray) -> np.ndarray:
 def coverage(
     population: Population, numbers: Callable[[Sample], Mapping[str, Estimate]], prompts: int, draws: int
 ) -> dict[str, float]:
-    """How often the intervals of ``numbers`` hold the population's own values; NaN where there are none."""
+    """How often the intervals of ``numbers`` hold the population's own values, among those there are; NaN without."""
     truth, rng = numbers(population.whole), np.random.default_rng(prompts)
     held: dict[str, list[float]] = {name: [] for name in truth}
     for _ in range(draws):
         for name, found in numbers(population.draw(rng, prompts)).items():
             none = np.isnan(found.low) or np.isnan(found.high)
             held[name].append(np.nan if none else float(found.low <= truth[name].value <= found.high))
-    return {name: float(np.mean(each)) for name, each in held.items()}
+    return {name: float(np.nanmean(each)) if np.isfinite(each).any() else np.nan for name, each in held.items()}
 
 
 def calibrated(

@@ -93,10 +93,15 @@ def test_simulate_ends_with_the_baseline_and_how_many_prompts_are_enough():
     done = run(*words, "--baseline", "constant:tokens=6", env={"COLUMNS": "80"})
     assert max(len(line.rstrip()) for line in done.stdout.partition("Baseline: ")[0].splitlines()) <= 80
     baseline, needed = done.stdout.splitlines()[-2:]
-    assert baseline.startswith("Baseline: constant:tokens=6, speedup ") and "picked" not in baseline
+    assert baseline.startswith("Baseline: constant:tokens=6, speedup ") and "best" not in baseline
     assert needed.startswith("dynamic is known to within ±") and "Against constant:tokens=6, paired" in needed
     assert re.search(r"^constant:tokens=6 .* baseline$", done.stdout, re.MULTILINE)
-    assert "picked on these prompts" in run(*words).stdout
+    said = run(*words).stdout
+    assert re.search(r"the best of 12 constant lengths on these prompts; judged on .* the best has 2\.\d+ \[2", said)
+
+
+def test_of_too_few_prompts_none_can_be_held_out(trace):
+    assert "cannot be told from fewer than 5 of them" in run("simulate", trace, "-p", "none").stdout
 
 
 def test_simulate_with_the_shipped_sample():
@@ -136,16 +141,24 @@ def test_fit_and_stats_for_people_and_programs(trace):
     assert "geometric" in run("fit", trace, "--draws", "5").stdout
     fits = json.loads(run("fit", trace, "--draws", "5", "--json").stdout)
     assert fits[0]["family"] == "geometric" and fits[0]["trace"] == "by-hand"
-    assert "lag-1" in run("stats", trace).stdout
+    shown = run("stats", trace).stdout
+    assert "lag-1" in shown and " ".join(shown.split()).count("no interval below 10 prompts") == 1
     stats = json.loads(run("stats", trace, "--json").stdout)
     assert stats[0]["verdict"]["sentences"]
+    assert stats[0]["enough"]["policy"] == "dynamic" and stats[0]["enough"]["prompts"] == 4
+    assert "dynamic is known to within ±" in run("stats", trace).stdout
+    found = stats[0]["statistics"]["everything"]
+    assert "no interval below 10 prompts" in found["note"] and found["accepted"]["sd"]["low"] is None
+    assert found["accepted"]["mean"]["low"] < found["accepted"]["mean"]["value"] < found["accepted"]["mean"]["high"]
+    assert stats[0]["signals"][0]["calibration_if_perfect"] >= 0
 
 
 def test_report_is_one_page(trace, tmp_path):
     page = tmp_path / "r.html"
     done = run("report", trace, "-o", page)
     assert done.exit_code == 0, done.output
-    assert page.read_text(encoding="utf-8").startswith("<!")
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("<!") and text.count("no interval below 10 prompts") == 1  # in no cell
 
 
 @pytest.mark.parametrize(

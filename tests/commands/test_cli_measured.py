@@ -129,6 +129,29 @@ def test_a_real_measurement_calibration_and_validation_of_the_embedded_pair(tmp_
     assert run("validate", *short, *lenient).exit_code == 0
 
 
+def test_measuring_until_the_ratios_are_known(tmp_path, monkeypatch):
+    ticks = itertools.count()
+    monkeypatch.setattr("oracle.timing.clock_for", lambda pair: Clock(lambda: next(ticks) / 1000))
+    short = ["--max-new-tokens", "6", "--repeats", "1", "--threads", "1", "-p", "dynamic", "-p", "constant:tokens=2"]
+    words = ["measure", tmp_path / "wide", *short, "--until", "90%"]
+    done = run(*words, env={"COLUMNS": "80"})
+    assert done.exit_code == 0, done.output
+    assert "Stopped after 10 prompts: the ratio of dynamic to constant:tokens=2 is known to within ±" in done.stderr
+    assert done.stdout.index("dynamic") < done.stdout.index("constant:")  # as given, in whatever order they ran
+    assert "Baseline: constant:tokens=2;" in done.stdout
+    again = run(*words, "--resume")
+    assert again.exit_code == 0 and again.stdout == run(*words, "--resume").stdout
+    done = run("measure", tmp_path / "narrow", *short, "--until", "0.0001", "--limit", "3", "--baseline", "none")
+    assert "Note: after all 3 prompts the ratio of " in done.stderr and " to none is known to within ±" in done.stderr
+
+
+@pytest.mark.parametrize("share", ["2 percent", "0%", "200%", "nan", "-0.1", "%", "2%%"])
+def test_a_width_that_is_none_is_refused(tmp_path, share):
+    done = run("measure", tmp_path / "runs", f"--until={share}")
+    assert done.exit_code == 2 and "--until is " in done.stderr and "2% or 0.02" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
 def test_half_precision_goes_through_and_names_its_near_ties(tmp_path):
     short = ["--limit", "2", "--max-new-tokens", "16", "--repeats", "1", "--dtype", "bfloat16", "--threads", "1"]
     done = run("measure", tmp_path / "runs", *short, "-p", "constant:tokens=4")

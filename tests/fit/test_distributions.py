@@ -602,10 +602,18 @@ def test_all_or_nothing_over_prompts_is_a_trial_a_prompt(values, cut):
         check_sound(each)
 
 
-def test_the_interval_of_a_fit_holds_the_acceptance_of_prompts_that_differ():
+@pytest.mark.parametrize("name", FAMILIES)
+def test_prompts_that_do_not_differ_have_no_interval_of_no_width(name):
+    found = fit(Counts.from_samples([3, 3, 3], None, [0, 1, 2]), name)
+    for each in found.parameters.values():
+        assert math.isnan(each.low) or each.low < each.high
+
+
+@pytest.mark.parametrize("prompts", [5, 10, 20, 60])
+def test_the_interval_of_a_fit_holds_the_acceptance_of_prompts_that_differ(prompts):
     inside, as_independent, repeats = 0, 0, 200
     for seed in range(repeats):
-        counts = of_beta_prompts(10, seed)
+        counts = of_beta_prompts(prompts, seed)
         for which in (counts, alone(counts)):
             found = fit(which, "geometric").parameters["acceptance"]
             if which is counts:

@@ -62,6 +62,18 @@ def test_standard_errors_cover_the_known_prices():
     assert 0.85 < np.mean(hits) <= 1
 
 
+def test_how_far_a_prompt_moves_the_prices_is_seen_from_the_fit_without_it():
+    runs = fake_runs(some_trace(), FIT[:2], speed=lambda repeat, prompt, policy: 1 + 0.2 * (prompt == 2))
+    found = calibrate(runs)
+    at = found.cost.price_names.index("iteration")
+    without = tuple(call for call in runs.calls if call.prompt != 2)
+    expected = 5 / 6 * (found.cost.iteration - calibrate(Runs(runs.meta, without)).cost.iteration)
+    assert found.moves[0, 2][at] == pytest.approx(expected) and expected > 0
+    assert {key: float(np.sign(move[at])) for key, move in found.moves.items()} == {
+        (0, prompt): 1.0 if prompt == 2 else -1.0 for prompt in range(6)
+    }
+
+
 def test_one_prompt_gives_prices_without_errors_and_says_so():
     found = calibrate(fake_runs(some_trace(prompts=1, size=150), FIT))
     assert found.cost.covariance == () and "single prompt have no standard errors" in found.notes[-1]

@@ -87,13 +87,14 @@ def test_every_plot_draws_into_given_axes(kind):
 def test_histogram_bars_are_the_shares_by_hand():
     ax = plots.plot_histogram(one([True, True, False, False, True, False, True]))  # accepted 2 0 1 0
     assert [bar.get_height() for bar in bars(ax)] == [0.5, 0.25, 0.25]
-    assert "mean 0.75, SD 0.957" in ax.get_title(loc="left")
+    assert ax.get_title(loc="left") == "Oracle SL (accepted): mean 0.75, SD 0.957"
     assert "observed (n = 4 iterations, 1 prompt)" in legend_text(ax)
     (line,) = (line for line in ax.lines if line.get_label() == "geometric, same mean")
     acceptance = 0.75 / 1.75
     assert line.get_ydata() == pytest.approx([(1 - acceptance) * acceptance**k for k in range(3)])
     detect = plots.plot_histogram(one([True, True, False, False, True, False, True]), convention="detect")
-    assert "mean 1.75, SD 0.957" in detect.get_title(loc="left") and bars(detect)[0].get_x() == pytest.approx(0.59)
+    assert detect.get_title(loc="left") == "Oracle SL (detect): mean 1.75, SD 0.957"
+    assert bars(detect)[0].get_x() == pytest.approx(0.59)
 
 
 def test_histogram_puts_far_values_in_one_bar(tmp_path):
@@ -145,7 +146,15 @@ def test_variance_shows_published_beside_measured():
     assert names[0].startswith("google/mbpp, measured") and names[1:] == [
         "MBPP, published", "HumanEval, published", "CNN-DM, published", "Alpaca, published",
     ]  # fmt: skip
-    assert "18.0 ± 46.2" in [text.get_text() for text in ax.texts]
+    assert "18.0 ± 46.2" in [text.get_text() for text in ax.texts] and "(detect)" in ax.get_title(loc="left")
+    assert "(accepted)" in plots.plot_position(make_trace()).get_title(loc="left")
+
+
+def test_a_band_of_few_prompts_leaves_the_axes_of_the_curve_along_the_text():
+    rows = [record([True] * 9 + [False], "a"), record([False] * 9 + [True], "b")]
+    short = Trace.from_records(rows, {"eos_token_ids": [0], "max_overrun": 4})
+    ax = plots.plot_position(short, bins=2)
+    assert ax.get_ylim()[1] <= 2 * 1.3 * max(np.max(line.get_ydata()) for line in ax.lines)
 
 
 def test_calibration_and_roc_say_what_they_rest_on():

@@ -141,6 +141,8 @@ def test_ids_are_row_numbers_unless_every_row_has_its_own(tmp_path):
         ("a.jsonl", b'{"prompt": "a"}\n{"prompt": "\xe9"}\n', ["a.jsonl, line 2", "UTF-8"]),
         ("a.jsonl", '{"prompt": "a"}'.encode("utf-16"), ["UTF-8"]),
         ("a.jsonl", b'{"prompt": "\\ud800"}', ["a.jsonl, line 1", "surrogate"]),
+        ("a.jsonl", b'{"text": "a", "test_list": ["\\ud800"]}', ["line 1", "character 1 of test_list", "surrogate"]),
+        ("a.jsonl", b'{"prompt": "a", "id": "\\ud800"}', ["a.jsonl, line 1", "the id", "surrogate"]),
         ("a.jsonl", b'{"prompt": 5}', ["a.jsonl, line 1", "prompt must be text", "int"]),
         ("a.jsonl", b'{"prompt": "a"}\n{"promt": "b"}', ["a.jsonl, line 2", "prompt", "promt"]),
         ("a.jsonl", b'{"promt": "b"}', ["a.jsonl, line 1", "instruction (alpaca)", "Did you mean 'prompt'?"]),

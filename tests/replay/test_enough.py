@@ -1,12 +1,17 @@
+import dataclasses
 import math
 
 import numpy as np
 import pytest
+from builders.synthetic import synthetic
 from scipy.stats import t
 
+from analysis.cost import CostModel
 from analysis.intervals import Estimate
-from analysis.replay.enough import enough, prompts_for, within
+from analysis.replay.enough import enough, enough_of, prompts_for, within
 from analysis.replay.result import Totals
+from analysis.replay.simulate import simulate
+from analysis.replay.sweep import baseline
 
 
 def test_how_far_an_interval_reaches_is_its_longer_side():
@@ -62,3 +67,12 @@ def test_a_policy_is_not_compared_with_itself():
 
 def test_one_prompt_is_said_to_tell_nothing():
     assert "tells nothing about others" in enough(totals("dynamic", [1]), totals("b", [2])).sentence
+
+
+def test_a_trace_is_asked_for_dynamic_and_the_best_constant():
+    trace, cost = synthetic(12, length=24), CostModel(draft=0.1)
+    said = enough_of(trace, cost)
+    assert (said.policy, said.prompts, said.baseline) == ("dynamic", 12, baseline(trace, cost).policy)
+    assert said == enough(simulate(trace, "dynamic", cost), baseline(trace, cost).totals)
+    without = dataclasses.replace(trace, confidence=None)
+    assert enough_of(without, cost).sentence == enough(baseline(trace, cost).totals).sentence

@@ -99,7 +99,9 @@ def test_a_sweep_names_the_group_that_may_be_the_best():
 
 def test_the_baseline_is_the_best_constant_unless_another_is_named():
     t, cost = random_trace(2, prompts=30, overrun=20), CostModel(draft=0.1)
-    best = sweep(t, cost).best_constant()
-    assert baseline(t, cost).policy == best.policy
-    assert np.array_equal(baseline(t, cost).prompt_seconds, best.prompt_seconds)
-    assert baseline(t, cost, "none").speedup == 1
+    best, found = sweep(t, cost).best_constant(), baseline(t, cost)
+    assert found.policy == best.policy and found.tried == 12
+    assert np.array_equal(found.totals.prompt_seconds, best.prompt_seconds)
+    assert found.held_out is not None and found.held_out.speedup.value <= best.speedup
+    named = baseline(t, cost, "none")
+    assert (named.totals.speedup, named.tried, named.held_out) == (1, 0, None)

@@ -141,7 +141,11 @@ def prompts(world: World, random: Random, place: Path) -> Mutant:
         found = load_prompts(file, limit=limit, seed=random.choice((None, 3)))
         assert len(found) == found.source["selected"] == min(found.source["rows"], limit or math.inf)
         for prompt in found:
-            assert isinstance(prompt.id, str) and prompt.text.encode() is not None and prompt.user_turn is not None
+            assert (
+                isinstance(prompt.id, str)
+                and (prompt.id + prompt.text).encode() is not None
+                and prompt.user_turn is not None
+            )
         json.dumps(found.source, allow_nan=False)
 
     return Mutant(f"{file.name}, limit {limit}", use)
