@@ -179,11 +179,15 @@ def _split(gains: Gains | None) -> tuple[bool | None, bool | None, str]:
     split, whole = gains.split, gains.of_kind(OPTIMAL).gain.value
     if math.isnan(split.beyond.low):
         return None, None, "Whether more than coin flips is behind that cannot be told from one prompt; collect more."
+    differ, chance = _above(split.between, 0), ""
+    if differ and not gains.persistence.low > 0:
+        # Tokens that hang together within texts make texts differ too, though prompts are alike.
+        differ, chance = None, " (which the halves of the texts do not confirm)"
     return (
-        _above(split.between, 0),
+        differ,
         _above(split.within, 0),
         f"So of its {100 * whole:.1f} points {_percent(split.coin, '')} are foreknowledge of coin flips, "
-        f"{_part(split.between)} differences between prompts, {_part(split.within)} the order of tokens within "
+        f"{_part(split.between)} differences between prompts{chance}, {_part(split.within)} the order of tokens within "
         "prompts.",
     )
 

@@ -45,13 +45,13 @@ def held(constant=2.0, policy=2.2, gain=None, hidden=1.3):
     return HeldOut("constant:tokens=4", "dynamic", 41, sure(constant), sure(policy), gain, hidden)
 
 
-def some_gains(between=0.03, within=0.02, per_prompt=-0.01, width=0.01, prompts=80):
+def some_gains(between=0.03, within=0.02, per_prompt=-0.01, width=0.01, prompts=80, persistence=0.01):
     null = Null(0.40, 0.38, 0.42)
     whole = 0.4 + between + within
     rows = [Gain(what, sure(whole), null, null) for what in ("oracle:optimal", "oracle:detect", HINDSIGHT)]
     rows.append(Gain(HELD_OUT, sure(per_prompt, width), null, null))
     split = Split(sure(0.4), sure(between, width), sure(within, width), sure(between + within, width))
-    return Gains(tuple(rows), split, 20, prompts, 80)
+    return Gains(tuple(rows), split, sure(persistence, 0.001), 20, prompts, 80)
 
 
 def some_loss(draft=0.4, acceptance=0.9):
@@ -93,6 +93,11 @@ def test_a_part_is_claimed_where_its_interval_says_so(between, claim):
     found = verdict(evidence(gains=some_gains(between=between, width=width)))
     assert found.prompts_differ is claim
     assert ("(not distinguishable from nothing) differences" in str(found)) == (claim is not True)
+
+
+def test_prompts_differ_only_where_one_half_of_a_text_foretells_the_other():
+    found = verdict(evidence(gains=some_gains(persistence=0.0)))
+    assert found.prompts_differ is None and "halves of the texts do not confirm" in str(found)
 
 
 def test_a_part_of_the_prompts_is_said_to_be_one():

@@ -98,6 +98,7 @@ def test_every_section_is_there_and_linked(page):
         "glance",
         "collected",
         "policies",
+        "gains",
         "settings",
         "prompts",
         "lookahead",
@@ -236,7 +237,7 @@ def test_decode_must_give_a_string_for_each_token():
 def test_odd_traces_have_a_report(tmp_path, undrawn, rows):
     out = report([Source(trace(*rows))], tmp_path / "report.html", policies=["constant:tokens=3", "oracle:optimal"])
     text = out.read_text(encoding="utf-8")
-    assert text.count("<section") == 10 and "NaN" not in text
+    assert text.count("<section") == 11 and "NaN" not in text
 
 
 def test_large_traces_show_a_selection_and_say_so(tmp_path, undrawn):
@@ -390,7 +391,7 @@ def test_a_loss_is_called_a_loss(tmp_path, undrawn):
     data = trace(*(pattern("-" * 8, index=index) for index in range(3)))
     source = Source(data, cost=CostModel(draft=0.5))
     text = report([source], tmp_path / "report.html", policies=["constant:tokens=5"]).read_text(encoding="utf-8")
-    assert "none beats plain decoding here" in text and "num_assistant_tokens =" not in text
+    assert "none is seen to beat plain decoding here" in text and "num_assistant_tokens =" not in text
 
 
 def test_markup_escapes_what_is_not_markup():
