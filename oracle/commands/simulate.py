@@ -81,6 +81,11 @@ def show_results(results: Sequence[SimulationResult], baseline: Totals, title: s
         for result in results
     ]
     show_table(title, columns, cells)
+    say(
+        "Intervals hold the prompts' spread and the prices' standard errors."
+        if baseline.prices_vary
+        else "Intervals hold the prompts' spread; the prices, without standard errors, count as exact."
+    )
     say(_baseline_words(baseline, chosen=chosen))
     say(enough_words(results, baseline))
     if all(result.draft_tokens == 0 for result in results):
