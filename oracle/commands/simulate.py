@@ -82,9 +82,9 @@ def show_results(results: Sequence[SimulationResult], baseline: Totals, title: s
     ]
     show_table(title, columns, cells)
     say(
-        "Intervals hold the prompts' spread and the prices' standard errors."
+        "Intervals are over prompts and the prices' standard errors."
         if baseline.prices_vary
-        else "Intervals hold the prompts' spread; the prices, without standard errors, count as exact."
+        else "Intervals are over prompts; the prices have no standard errors, count as exact."
     )
     say(_baseline_words(baseline, chosen=chosen))
     say(enough_words(results, baseline))

@@ -75,7 +75,7 @@ def test_calibration_of_stored_runs(tmp_path):
     assert done.exit_code == 0 and fits(done.stdout), done.output
     assert CostModel.load(tmp_path / "new" / "cost.json").measured_range["tokens"] == [1, 21]
     words = ["simulate", tmp_path / "trace", "-p", "dynamic"]
-    assert "the prices, without standard errors, count as exact." in run(*words).stdout
+    assert "the prices have no standard errors, count as exact." in run(*words).stdout
     assert "and the prices' standard errors." in run(*words, "--cost", tmp_path / "new" / "cost.json").stdout
 
 
