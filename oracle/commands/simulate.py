@@ -82,6 +82,11 @@ def show_results(results: Sequence[SimulationResult], baseline: ComparedWith, ti
         for result in results
     ]
     show_table(title, columns, cells)
+    say(
+        "Intervals are over prompts and the prices' standard errors."
+        if baseline.totals.prices_vary
+        else "Intervals are over prompts; the prices have no standard errors, count as exact."
+    )
     say(baseline_words(baseline))
     say(enough_words(results, baseline.totals))
     if all(result.draft_tokens == 0 for result in results):

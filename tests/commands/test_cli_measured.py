@@ -74,6 +74,9 @@ def test_calibration_of_stored_runs(tmp_path):
     done = run("calibrate", tmp_path / "new" / "cost.json", "--runs", runs, env={"COLUMNS": "80"})
     assert done.exit_code == 0 and fits(done.stdout), done.output
     assert CostModel.load(tmp_path / "new" / "cost.json").measured_range["tokens"] == [1, 21]
+    words = ["simulate", tmp_path / "trace", "-p", "dynamic"]
+    assert "the prices have no standard errors, count as exact." in run(*words).stdout
+    assert "and the prices' standard errors." in run(*words, "--cost", tmp_path / "new" / "cost.json").stdout
 
 
 @pytest.mark.parametrize("command", ["measure", "validate"])
