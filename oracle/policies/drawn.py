@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from oracle.policies.contract import Policy, Prices, Signals, State, whole
-from oracle.policies.thresholds import check_tokens
+
+LONGEST = 1000  # tokens; every length up to it is drawn, and all are ordered at once
 
 
 class Drawn(NamedTuple):
@@ -29,7 +30,7 @@ class Random(Policy):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_tokens(self.tokens)
+        whole("tokens", self.tokens, 1, LONGEST)
         whole("seed", self.seed, 0)
 
     def start(self, lanes: int, cost: Prices | None = None) -> Drawn:

@@ -204,5 +204,7 @@ def test_drawn_lengths_go_on_from_prompt_to_prompt():
     room = [7, 6, 5, 4, 3, 2, 1, 0]
     expected = [min(rule.lookahead(number), room[number % 8]) for number in range(16)]
     assert simulate(twice, rule).drafted.tolist() == expected
+    with pytest.raises(ValueError, match="tokens=1001: must be at most 1000"):
+        Random(tokens=1001)
     with pytest.raises(ValueError, match="seed=-1: must be at least 0"):
         Random(seed=-1)
