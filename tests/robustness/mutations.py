@@ -32,6 +32,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(Path(__file__).parent)]
 SECONDS = 10
 BYTES = 2 * 2**30
 CHUNK = 500  # inputs of a worker process
+MEMORY = Path("/dev/shm")  # where files are quick to make and remove: on a disk that takes longer than all the rest
 # In a hundred inputs.  A command takes 30 times as long as a policy's text: of a mixture that gives each kind the same
 # time, many more inputs are tried.
 SHARES = {"policy": 44, "prices": 18, "prompts": 28, "trace": 4, "runs": 4, "words": 2}
@@ -166,6 +167,8 @@ def main() -> int:
     os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "100"}
     from subjects import World
 
+    if MEMORY.is_dir():
+        tempfile.tempdir = str(MEMORY)
     folder = Path(tempfile.mkdtemp(prefix="mutations-"))
     numbers = range(given.first, given.first + given.inputs)
     print(f"inputs {numbers.start} to {numbers.stop - 1}", flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import io
 import json
 import math
@@ -91,7 +92,7 @@ class Mutant:
 
 def policy(world: World, random: Random, place: Path) -> Mutant:
     """The text of a policy; what is read can be written and read again, and replays within the rules."""
-    names = [*map(usage, POLICIES), *known_policies(), *POLICIES]
+    names = _policies()
     pieces = [*":=,. -+e0123456789", "tokens", "=1e999", "nan", "inf", "True", "9" * 40, "\x1b", "é", "٣", ":tokens=5"]
     text = random.choice(names)
     for _ in range(random.choice((0, 0, 1))):
@@ -106,6 +107,12 @@ def policy(world: World, random: Random, place: Path) -> Mutant:
         expect_replay(world.trace, text, COST)
 
     return Mutant(repr(text), use)
+
+
+@functools.cache
+def _policies() -> list[str]:
+    """How policies may be written."""
+    return [*map(usage, POLICIES), *known_policies(), *POLICIES]
 
 
 def prices(world: World, random: Random, place: Path) -> Mutant:
