@@ -193,6 +193,8 @@ def _split(gains: Gains | None) -> tuple[bool | None, bool | None, str]:
 
 
 def _part(found: Estimate) -> str:
+    if math.isnan(found.low):
+        return f"{_percent(found, '')} (of too few prompts for an interval)"
     sure = found.low > 0 or found.high < 0
     return f"{_percent(found, '')}{'' if sure else ' (not distinguishable from nothing)'}"
 

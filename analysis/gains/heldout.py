@@ -16,6 +16,8 @@ from analysis.replay.result import Totals
 # Parts that share no prompt in what chose for them.  Of more parts, each is judged by nearly the same choice, so that
 # luck is shared: among equal policies a gain was then found in 8 % of samples instead of 2.5 %.
 HALVES = 2
+# Prompts that a gain over the best constant needs for an interval: halves of fewer choose what all of them would not.
+FEWEST = 10
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,8 @@ class HeldOut:
     """The best constant and the best of all settings, each half of the prompts judged under what the other chose.
 
     Speedups and gains are ratios of seconds, paired by prompt.  Too few prompts to judge apart
-    (``analysis.replay.paired``) are judged under their own choice, and have no intervals.
+    (``analysis.replay.paired``) are judged under their own choice, and have no intervals; below `FEWEST` the gain has
+    none.
     """
 
     constant: str  # the best constant on all prompts
@@ -46,6 +49,8 @@ def best_held_out(constants: Sequence[Totals], tried: Sequence[Totals]) -> HeldO
         speedups = [_hindsight(each.plain_seconds, each.prompt_seconds) for each in (constant, policy)]
     else:
         gain = ratio(fixed.seconds, best.seconds, log_variance=policy.price_variance(constant))
+        if len(constant.prompt_seconds) < FEWEST:
+            gain = Estimate(gain.value, math.nan, math.nan)
         speedups = [
             ratio(each.plain_seconds, found.seconds, log_variance=each.price_variance())
             for each, found in ((constant, fixed), (policy, best))

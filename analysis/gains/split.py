@@ -14,6 +14,7 @@ of each text and judged on the other, in both directions.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,8 @@ SHUFFLES = (5, 40)  # fewest and most
 REPLAYED = 120_000  # tokens replayed of each kind of shuffle, about
 TOKENS = 50_000  # a trace of more is taken in a sample of its prompts
 HINDSIGHT, HELD_OUT = "constant per prompt, hindsight", "constant per prompt, held out"
+# Prompts that the part between them needs for an interval: it is a variance, and of fewer its interval misses low.
+FEWEST = 10
 _STEP = 0.02  # of the acceptance, to see how the coin's gain changes with it
 
 
@@ -232,9 +235,12 @@ def _persistence(trace: Trace) -> Estimate:
 def _split(actual: _Ratios, within: _Ratios, whole: _Ratios, slope: np.ndarray) -> Split:
     gain = [float(each.gain.mean()) for each in (actual, within, whole)]
     influence = [actual.influence, within.influence, whole.influence + slope]
+    between = around(gain[1] - gain[2], influence[1] - influence[2])
+    if len(slope) < FEWEST:
+        between = Estimate(between.value, math.nan, math.nan)
     return Split(
         coin=around(gain[2], influence[2]),
-        between=around(gain[1] - gain[2], influence[1] - influence[2]),
+        between=between,
         within=around(gain[0] - gain[1], influence[0] - influence[1]),
         beyond=around(gain[0] - gain[2], influence[0] - influence[2]),
     )

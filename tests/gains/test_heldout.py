@@ -44,6 +44,14 @@ def test_few_prompts_are_judged_with_hindsight_and_have_no_interval():
     assert found.gain.value == 11 / 10 and np.isnan(found.gain.low) and np.isnan(found.hidden)
 
 
+def test_halves_of_a_few_prompts_tell_no_gain():
+    slow, fast = [6, 7, 8, 9, 10.0, 6, 7, 8, 9], [5, 6, 7, 8, 9.0, 5, 6, 7, 8]
+    few = best_held_out([totals("a", slow)], [totals("b", fast), totals("a", slow)])
+    assert few.gain.value > 1 and np.isnan(few.gain.low) and few.policy_speedup.low > 1
+    slow, fast = [*slow, 10], [*fast, 9]
+    assert best_held_out([totals("a", slow)], [totals("b", fast), totals("a", slow)]).gain.low > 1
+
+
 def test_a_policy_alone_hides_nothing():
     found = best_held_out([totals("a", [5, 6, 7, 8, 9])], [totals("a", [5, 6, 7, 8, 9])])
     assert found.hidden == 1 and found.gain.value == 1

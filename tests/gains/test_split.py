@@ -134,6 +134,11 @@ def test_what_cannot_be_shuffled_has_no_gains():
     assert gains(trace(pattern("+")), CostModel(draft=0.1)) is None  # one token, the target's own
 
 
+def test_the_part_between_a_few_prompts_has_no_interval():
+    few, enough = (gains(synthetic(prompts), CostModel(draft=0.1)).split for prompts in (9, 10))
+    assert np.isnan(few.between.low) and np.isfinite(few.within.low) and np.isfinite(enough.between.low)
+
+
 def test_one_prompt_has_gains_without_intervals():
     found = gains(trace(pattern("++-+++-+")), CostModel(draft=0.1))
     assert np.isnan(found.split.beyond.low) and np.isfinite(found.split.beyond.value)
