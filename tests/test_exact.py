@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from builders.pairs import set_eos, tiny_pair
 
+from analysis.cost import CostModel
 from analysis.replay.simulate import replay
 from oracle.collect import collect
 from oracle.generate import assisted
@@ -100,8 +101,8 @@ def real(pair, trace, policy):
 COLUMNS = ("position", "drafted", "accepted")
 
 
-def replayed(trace, policy):
-    at, drafted, _, _ = replay(trace, policy)
+def replayed(trace, policy, cost=None):
+    at, drafted, _, _ = replay(trace, policy, cost)
     prompt = trace.prompt_of[at]
     accepted = np.minimum(drafted, trace.accepted_run[at])
     return list(
@@ -199,26 +200,45 @@ class LastTwo(Policy):
         return unlikely
 
 
+LEARNING = (
+    "margin:tokens=4,warmup=3,rate=0.5",
+    "ema:sizes=1/2/4,warmup=0,every=1,rate=0.5",
+    "ucb:arms=1/survival/kangaroo:threshold=0.3+tokens=4",
+    "exp3:arms=1/3/svip,seed=7",
+    "tapout:arms=1/survival/max-confidence",
+    "heuristic-4.46:tokens=4,threshold=0.4",
+)
 DROPPING = ("p-min:n_max=5,p_min=0.3", "p-min:n_max=6,n_min=2,p_min=0.5", "p-min:n_max=4,n_min=3,p_min=0")
 
 
-@pytest.mark.parametrize("rule", [*map(parse, (*LISTED, *DROPPING)), LastTwo()], ids=str)
+@pytest.mark.parametrize("rule", [*map(parse, (*LISTED, *DROPPING, *LEARNING)), LastTwo()], ids=str)
 def test_our_own_loop_equals_the_replay_and_so_the_library(tiny, rule):
-    pair, trace = tiny
-    rows, texts, state = [], [], rule.start(1)
+    check_loop(*tiny, rule)
+
+
+@pytest.mark.parametrize(
+    "policy", ["expected-gain", "margin:warmup=2,rate=1", "ucb:arms=1/8", "exp3:arms=1/8", "tapout:arms=1/8"]
+)
+def test_our_own_loop_asks_for_the_prices_that_the_replay_is_told(embedded, policy):
+    curve = CostModel(draft=0.05, verify=((1, 1.0), (4, 1.1), (8, 9.0)), iteration=0.2)
+    assert check_loop(*embedded, parse(policy), curve) != check_loop(*embedded, parse(policy))
+
+
+def check_loop(pair, trace, rule, cost=None):
+    """The iterations of the loop, which are those of the replay."""
+    rows, texts, state = [], [], rule.start(1, cost)
     for number in range(trace.prompts):
         limit = int(trace.max_new_tokens[number])
         seen, state = draft_and_verify(pair, prompt_of(trace, number), rule, state, max_new_tokens=limit, clock=Clock())
-        state = after_prompt(rule, state)
+        state = after_prompt(rule, state, cost)
         columns = (seen.iterations[name].tolist() for name in (*COLUMNS, "passes"))
         rows += [(number, *row) for row in zip(*columns, strict=True)]
         texts.append(seen.tokens.tolist())
-    found = replay(trace, rule)
-    assert [row[:4] for row in rows] == replayed(
-        trace, rule
-    )  # which equals the library, where it has the policy: see above
-    assert [row[4] for row in rows] == found.passes.tolist()
+    # Which equals the library, where it has the policy: see above.
+    assert [row[:4] for row in rows] == replayed(trace, rule, cost)
+    assert [row[4] for row in rows] == replay(trace, rule, cost).passes.tolist()
     assert texts == texts_of(trace)
+    return rows
 
 
 @pytest.mark.parametrize("policy", ["constant:tokens=5", "dynamic"])

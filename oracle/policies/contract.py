@@ -39,6 +39,12 @@ class Prices(Protocol):
         """Of a one-token step of the target."""
         ...
 
+    def round(
+        self, drafted: np.ndarray, context: np.ndarray | float = 0, passes: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Of an iteration that verifies ``drafted`` tokens after ``passes`` draft steps (default: as many)."""
+        ...
+
 
 class Signals:
     """What a drafter knows of the tokens of each draft, float32 [lanes, width], in the order of drafting.
