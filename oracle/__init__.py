@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from analysis.closed_form import predict
     from analysis.cost import CostModel
     from analysis.plots import (
         plot_calibration,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         plot_histogram,
         plot_iterations,
         plot_position,
+        plot_prediction,
         plot_roc,
         plot_simulated_vs_measured,
         plot_survival,
@@ -42,11 +44,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Budget", "CostModel", "Pair", "Runs", "Source", "Trace", "calibrate", "collect", "compare", "fit", "list_policies",
     "load_pair", "load_prompts", "measure", "parse", "plot_calibration", "plot_hazard", "plot_heatmap",
-    "plot_histogram", "plot_iterations", "plot_position", "plot_roc", "plot_simulated_vs_measured", "plot_survival",
-    "plot_variance", "report", "save", "simulate", "stats", "validate",
+    "plot_histogram", "plot_iterations", "plot_position", "plot_prediction", "plot_roc", "plot_simulated_vs_measured",
+    "plot_survival", "plot_variance", "predict", "report", "save", "simulate", "stats", "validate",
 ]  # fmt: skip
 
 _MODULES = {
+    "analysis.closed_form": ("predict",),
     "analysis.cost": ("CostModel",),
     "analysis.plots": (*(name for name in __all__ if name.startswith("plot_")), "save"),
     "analysis.study": ("Source",),

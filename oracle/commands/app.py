@@ -19,6 +19,7 @@ from oracle.commands import (
     iterations,
     measure,
     plot,
+    predict,
     report,
     simulate,
     stats,
@@ -105,5 +106,5 @@ def options(
     pass
 
 
-for module in (demo, collect, simulate, iterations, measure, calibrate, validate, fit, stats, plot, report):
+for module in (demo, collect, simulate, iterations, measure, calibrate, validate, fit, stats, plot, predict, report):
     module.register(app)

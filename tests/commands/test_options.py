@@ -78,7 +78,7 @@ def test_every_number_on_the_command_line_is_bounded_on_both_sides():
 
 def test_an_option_of_several_commands_is_one_option():
     """Same flag, same help; but for what means another thing there: a page's runs, prices that are fitted or given."""
-    own = {"--runs", "--dataset", "--cost", "--limit", "--output"}
+    own = {"--runs", "--dataset", "--cost", "--limit", "--output", "--plot"}
     seen = {}
     for command in get_command(app).commands.values():
         for option in (each for each in command.params if each.opts[0] not in own | {"--help"}):
@@ -111,6 +111,12 @@ def test_an_option_of_several_commands_is_one_option():
         (["measure", "FILE"], "is a file; name a folder"),
         (["validate", "--out", "FILE"], "is a file; name a folder"),
         (["validate", "--plot", "x.gif"], ".png"),
+        (["predict", "--acceptance", "0.8", "--plot", "x.gif"], ".png"),
+        (["predict"], "--acceptance is missing"),
+        (["predict", "--published", "--acceptance", "0.8"], "pairs of its own"),
+        (["predict", "--acceptance", "0.8", "--verify", "1:1,x"], "such as 1:1,4:1.1"),
+        (["predict", "--acceptance", "0.8", "--verify", "2:1"], "must start at 1"),
+        (["predict", "--acceptance", "0.8", "--verify", "1:1", "--cost", "x"], "exclude each other"),
         (["demo", "FILE"], "is a file; name a folder"),
     ],
 )
