@@ -19,6 +19,7 @@ from oracle.commands import (
     iterations,
     measure,
     plot,
+    policies,
     predict,
     report,
     simulate,
@@ -106,5 +107,19 @@ def options(
     pass
 
 
-for module in (demo, collect, simulate, iterations, measure, calibrate, validate, fit, stats, plot, predict, report):
+for module in (
+    demo,
+    collect,
+    simulate,
+    iterations,
+    measure,
+    calibrate,
+    validate,
+    fit,
+    stats,
+    plot,
+    policies,
+    predict,
+    report,
+):
     module.register(app)

@@ -27,9 +27,8 @@ def register(app: typer.Typer) -> None:
 def simulate(prices: PriceOptions, trace: OneTrace = None, policy: Policies = None, as_json: Json = False) -> None:
     """Replay policies over a trace, exactly, and price them.
 
-    Policies: none, constant, heuristic, heuristic_transient, dynamic, roc, max-confidence, kangaroo, svip, survival,
-    adaedl, p-min, staircase, oracle:detect, oracle:clairvoyant, oracle:optimal, or one of your own as
-    path/to/file.py:Name, which runs that file.  Example: --policy dynamic:threshold=0.4,tokens=20
+    `oracle policies` lists them; beside those oracle:detect, oracle:clairvoyant, oracle:optimal, or one of your own
+    as path/to/file.py:Name, which runs that file.  Example: --policy dynamic:threshold=0.4,tokens=20
     """
     from analysis.replay.simulate import USUAL
     from analysis.replay.simulate import simulate as replay

@@ -102,6 +102,8 @@ class Pulls(NamedTuple):
 class Ucb(_Bandit):
     """Play the arm of highest mean earnings + sqrt(2 ln t / n), each arm twice at first (BanditSpec, UCB1)."""
 
+    source: ClassVar[str] = "Hou et al. (BanditSpec), arXiv 2505.15141"
+
     def start(self, lanes: int, cost: Prices | None = None) -> Pulls:
         size = lanes, len(self._rules)
         prices = self._prices(cost, lanes)
@@ -130,6 +132,8 @@ class TapOut(Ucb):
     Its second rule of entropy is that of AdaEDL at the threshold with which that begins.
     """
 
+    source: ClassVar[str] = "Sridhar et al., arXiv 2511.02017"
+
     arms: str = "max-confidence/svip/svip:factor=0.2+threshold=0.6/survival"
 
     def next_prompt(self, state: State) -> State:
@@ -150,6 +154,8 @@ class Exp3(_Bandit):
 
     A draw is a function of ``seed`` and the number of plays in the prompt so far, so a run can be repeated.
     """
+
+    source: ClassVar[str] = "Hou et al. (BanditSpec), arXiv 2505.15141"
 
     seed: int = 0
 

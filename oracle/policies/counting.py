@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -16,10 +16,15 @@ from oracle.policies.thresholds import Below
 class Plain(Policy):
     """No draft at all: the target decodes alone."""
 
+    found_in: ClassVar[tuple[str, ...]] = ("transformers", "vLLM", "SGLang", "llama.cpp")
+
 
 @dataclass(frozen=True)
 class Constant(Below):
     """Draft ``tokens`` every time (transformers before 4.45, gpt-fast).  A threshold makes it `dynamic`."""
+
+    source: ClassVar[str] = "Leviathan et al., arXiv 2211.17192"
+    found_in: ClassVar[tuple[str, ...]] = ("transformers", "vLLM", "SGLang", "llama.cpp")
 
     tokens: int = 5
     threshold: float = 0.0
@@ -32,6 +37,9 @@ class Length(NamedTuple):
 @dataclass(frozen=True)
 class HeuristicTransient(Below):
     """``tokens`` + 2 after a draft that was accepted whole, else max(1, ``tokens`` - 1); anew for each prompt."""
+
+    source: ClassVar[str] = "Transformers, schedule heuristic_transient"
+    found_in: ClassVar[tuple[str, ...]] = ("transformers",)
 
     tokens: int = 5
     threshold: float = 0.0
@@ -49,7 +57,10 @@ class HeuristicTransient(Below):
 
 @dataclass(frozen=True)
 class Heuristic(HeuristicTransient):
-    """The same, but the next prompt starts with the last one's value: the order of prompts matters."""
+    """`heuristic_transient` whose last value is the first of the next prompt: the order of prompts matters."""
+
+    source: ClassVar[str] = "Transformers, schedule heuristic"
+    found_in: ClassVar[tuple[str, ...]] = ("transformers",)
 
     def next_prompt(self, state: State) -> State:
         return state
@@ -58,6 +69,9 @@ class Heuristic(HeuristicTransient):
 @dataclass(frozen=True)
 class HeuristicWhole(Heuristic):
     """`heuristic` where a draft that stopped before its budget counts as refused (transformers up to 4.46)."""
+
+    source: ClassVar[str] = "Transformers up to 4.46, schedule heuristic"
+    found_in: ClassVar[tuple[str, ...]] = ("transformers up to 4.46",)
 
     def update(self, state: Length, drafted: np.ndarray, accepted: np.ndarray, signals: Signals) -> Length:
         return Length(np.maximum(1, state.tokens - 1 + 3 * (accepted == state.tokens)))
@@ -75,6 +89,9 @@ _WINS = np.array([2, 2, 4, 10, 6, 4, 3, 2, 2])  # to climb from each of them
 @dataclass(frozen=True)
 class Staircase(Policy):
     """Lengths 3, 4, 6, 8, 12, 16, 24, 32, 48: up after some drafts accepted whole, down after any other (llama.cpp)."""
+
+    source: ClassVar[str] = "llama.cpp, adaptive draft lengths"
+    found_in: ClassVar[tuple[str, ...]] = ("llama.cpp",)
 
     def start(self, lanes: int, cost: Prices | None = None) -> Stair:
         return Stair(np.zeros(lanes, np.int64), np.zeros(lanes, np.int64))
@@ -104,6 +121,9 @@ class Ema(Policy):
     length - 0.5 - ``down``, then up while it is above the length - 0.5.  It begins with the middle length, and with an
     average one below it.  A server's average lives as long as the server, so the order of prompts matters.
     """
+
+    source: ClassVar[str] = "SGLang, adaptive speculative steps"
+    found_in: ClassVar[tuple[str, ...]] = ("SGLang",)
 
     sizes: str = "1/3/5/7"
     rate: float = 0.2

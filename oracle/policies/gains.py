@@ -75,6 +75,9 @@ class Margin(Policy):
     learned lives on, as it does in a server: the order of prompts matters.
     """
 
+    source: ClassVar[str] = "vLLM, adaptive verification"
+    found_in: ClassVar[tuple[str, ...]] = ("vLLM",)
+
     tokens: int = 7
     warmup: int = 100
     rate: float = 0.1

@@ -26,6 +26,7 @@ COMMANDS = [
     "fit",
     "stats",
     "plot",
+    "policies",
     "predict",
     "report",
 ]
