@@ -39,13 +39,14 @@ if TYPE_CHECKING:
     from oracle.records.runs import Runs
     from oracle.records.trace import Trace
     from oracle.workflows.study import calibrate, fit, report, simulate, stats
+    from oracle.workflows.train import train
     from oracle.workflows.validate import compare, validate
 
 __all__ = [
     "Budget", "CostModel", "Pair", "Runs", "Source", "Trace", "calibrate", "collect", "compare", "fit", "list_policies",
     "load_pair", "load_prompts", "measure", "parse", "plot_calibration", "plot_hazard", "plot_heatmap",
     "plot_histogram", "plot_iterations", "plot_position", "plot_prediction", "plot_roc", "plot_simulated_vs_measured",
-    "plot_survival", "plot_variance", "predict", "report", "save", "simulate", "stats", "validate",
+    "plot_survival", "plot_variance", "predict", "report", "save", "simulate", "stats", "train", "validate",
 ]  # fmt: skip
 
 _MODULES = {
@@ -63,6 +64,7 @@ _MODULES = {
     "oracle.records.runs": ("Runs",),
     "oracle.records.trace": ("Trace",),
     "oracle.workflows.study": ("calibrate", "fit", "report", "simulate", "stats"),
+    "oracle.workflows.train": ("train",),
     "oracle.workflows.validate": ("compare", "validate"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

@@ -9,6 +9,7 @@ from builders.pairs import set_eos, tiny_pair
 
 from analysis.cost import CostModel
 from analysis.replay.simulate import replay
+from analysis.train.fitting import train
 from oracle.collect import collect
 from oracle.generate import assisted
 from oracle.loop import draft_and_verify
@@ -222,6 +223,12 @@ def test_our_own_loop_equals_the_replay_and_so_the_library(tiny, rule):
 def test_our_own_loop_asks_for_the_prices_that_the_replay_is_told(embedded, policy):
     curve = CostModel(draft=0.05, verify=((1, 1.0), (4, 1.1), (8, 9.0)), iteration=0.2)
     assert check_loop(*embedded, parse(policy), curve) != check_loop(*embedded, parse(policy))
+
+
+@pytest.mark.parametrize("policy", ["specdec++", "margin"])
+def test_a_trained_policy_runs_in_our_own_loop_as_it_replays(tiny, policy, tmp_path):
+    train(tiny[1], policy, 9).head.save(tmp_path / "head.json")
+    check_loop(*tiny, parse(f"{policy}:tokens=9,file={tmp_path / 'head.json'},in_sample=True"))
 
 
 def check_loop(pair, trace, rule, cost=None):

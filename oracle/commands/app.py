@@ -24,6 +24,7 @@ from oracle.commands import (
     report,
     simulate,
     stats,
+    train,
     validate,
 )
 from oracle.commands.guard import guarded
@@ -117,6 +118,7 @@ for module in (
     validate,
     fit,
     stats,
+    train,
     plot,
     policies,
     predict,

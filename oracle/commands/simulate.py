@@ -11,7 +11,7 @@ from oracle.commands.groups import takes
 from oracle.commands.inputs import check_together, describe, load_trace
 from oracle.commands.notes import note
 from oracle.commands.numbers import interval_text, policy_text, share_text, short_count
-from oracle.commands.options import Json, OneTrace, Policies, PriceOptions
+from oracle.commands.options import InSample, Json, OneTrace, Policies, PriceOptions
 from oracle.commands.programs import show_json
 from oracle.commands.tables import show_table
 
@@ -24,7 +24,13 @@ def register(app: typer.Typer) -> None:
 
 
 @takes()
-def simulate(prices: PriceOptions, trace: OneTrace = None, policy: Policies = None, as_json: Json = False) -> None:
+def simulate(
+    prices: PriceOptions,
+    trace: OneTrace = None,
+    policy: Policies = None,
+    in_sample: InSample = False,
+    as_json: Json = False,
+) -> None:
     """Replay policies over a trace, exactly, and price them.
 
     `oracle policies` lists them; beside those oracle:detect, oracle:clairvoyant, oracle:optimal, or one of your own
@@ -32,7 +38,10 @@ def simulate(prices: PriceOptions, trace: OneTrace = None, policy: Policies = No
     """
     from analysis.replay.simulate import USUAL
     from analysis.replay.simulate import simulate as replay
+    from oracle.policies.names import taken_in_sample
 
+    if in_sample:
+        policy = [taken_in_sample(text) for text in policy or ()]
     loaded = load_trace(trace)
     cost = prices.load()
     check_together(loaded, cost=cost)

@@ -134,7 +134,7 @@ class TapOut(Ucb):
 
     source: ClassVar[str] = "Sridhar et al., arXiv 2511.02017"
 
-    arms: str = "max-confidence/svip/svip:factor=0.2+threshold=0.6/survival"
+    arms: str = "max-confidence/svip:tokens=20/svip:tokens=20+threshold=0.6+factor=0.2/survival"
 
     def next_prompt(self, state: State) -> State:
         return state

@@ -143,6 +143,13 @@ class Policy:
         """
         return state
 
+    def trained_on(self) -> frozenset[str]:
+        """The prompts that it was fitted to, as ``oracle.records.prompts.digests`` names them; a replay refuses those.
+
+        Empty where nothing was fitted, or where the user asked for the prompts of the training all the same.
+        """
+        return frozenset()
+
     def next_prompt(self, state: State) -> State | None:
         """State with which the next prompt begins, from the last one's; None, or not overridden: `start` anew.
 
@@ -152,7 +159,8 @@ class Policy:
 
     def __str__(self) -> str:
         name = NAMES.get(type(self), type(self).__name__)
-        keys = [f"{item.name}={value_text(getattr(self, item.name))}" for item in dataclasses.fields(self)]
+        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if not _is_off(self, item)}
+        keys = [f"{key}={value_text(value)}" for key, value in values.items()]
         return f"{name}:{','.join(keys)}" if keys else name
 
 
@@ -277,6 +285,12 @@ def share(name: str, value: Any, high: float = 1.0, off: str = "") -> None:
     value = float(value)
     if not (math.isfinite(value) and 0 <= value <= high):
         raise ValueError(f"{name}={value}: must be between 0{off} and {high:g}")
+
+
+def _is_off(policy: Policy, item: dataclasses.Field) -> bool:
+    """Whether a field is one that stands in a policy's text only where it was set: empty, or a flag that is off."""
+    value = getattr(policy, item.name)
+    return (value is False or value == "") and type(value) is type(item.default) and value == item.default
 
 
 def value_text(value: Any) -> str:

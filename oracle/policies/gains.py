@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from oracle.policies.contract import Policy, Prices, Signals, State, share, whole
+from oracle.policies.contract import Policy, Prices, Signals
 from oracle.policies.prices import MOST, check_few, rounds
 
 
@@ -57,62 +57,3 @@ class ExpectedGain(Policy):
 
     def stop(self, signals: Signals, state: Growth) -> np.ndarray:
         return pays_no_more(signals.confidence.astype(np.float64), state.growth)
-
-
-class Online(NamedTuple):
-    growth: np.ndarray  # see `Growth`
-    slope: np.ndarray  # float64 [lanes, tokens]
-    base: np.ndarray  # float64 [lanes, tokens]
-    count: np.ndarray  # int64 [lanes], iterations so far
-
-
-@dataclass(frozen=True)
-class Margin(Policy):
-    """`expected-gain` whose chance of acceptance is learned from margins as it goes (vLLM adaptive verification).
-
-    Token k is accepted with sigma(slope_k * margin + base_k), fitted as it goes by gradient steps of ``rate`` on the
-    log-likelihood of every token whose fate is known.  The first ``warmup`` iterations draft all ``tokens``.  What was
-    learned lives on, as it does in a server: the order of prompts matters.
-    """
-
-    source: ClassVar[str] = "vLLM, adaptive verification"
-    found_in: ClassVar[tuple[str, ...]] = ("vLLM",)
-
-    tokens: int = 7
-    warmup: int = 100
-    rate: float = 0.1
-
-    MOST: ClassVar[int] = MOST
-
-    def __post_init__(self) -> None:
-        check_few("tokens", self.tokens)
-        whole("warmup", self.warmup, 0)
-        share("rate", self.rate)
-
-    def start(self, lanes: int, cost: Prices | None = None) -> Online:
-        none = np.zeros((lanes, self.tokens))
-        return Online(growth(cost, self.tokens, lanes), none, none, np.zeros(lanes, np.int64))
-
-    def budget(self, state: Online) -> np.ndarray:
-        return worth_drafting(self.tokens, state.growth)
-
-    def stop(self, signals: Signals, state: Online) -> np.ndarray:
-        return pays_no_more(_sigma(signals, state), state.growth) & (state.count >= self.warmup)
-
-    def update(self, state: Online, drafted: np.ndarray, accepted: np.ndarray, signals: Signals) -> Online:
-        k = np.arange(signals.shape[1])
-        known = k <= np.minimum(accepted, drafted - 1)[:, None]  # after the first rejection nothing is known
-        error = np.where(known, (k < accepted[:, None]) - _sigma(signals, state), 0.0)
-        slope, base = state.slope.copy(), state.base.copy()
-        slope[:, k] += self.rate * np.where(known, error * signals.margin, 0.0)
-        base[:, k] += self.rate * error
-        return Online(state.growth, slope, base, state.count + (drafted > 0))
-
-    def next_prompt(self, state: State) -> State:
-        return state
-
-
-def _sigma(signals: Signals, state: Online) -> np.ndarray:
-    """Probability of acceptance, float64 [lanes, width]."""
-    width = signals.shape[1]
-    return 1 / (1 + np.exp(-(state.slope[:, :width] * signals.margin + state.base[:, :width])))

@@ -14,10 +14,11 @@ from oracle.policies.bandits import Exp3, TapOut, Ucb
 from oracle.policies.contract import NAMES, Policy
 from oracle.policies.counting import Constant, Ema, Heuristic, HeuristicTransient, HeuristicWhole, Plain, Staircase
 from oracle.policies.files import FromFunction
-from oracle.policies.gains import ExpectedGain, Margin
+from oracle.policies.gains import ExpectedGain
 from oracle.policies.learning import AdaEDL, Roc
 from oracle.policies.texts import built, values_of
-from oracle.policies.thresholds import Dynamic, Kangaroo, MaxConfidence, PMin, SpecDecPP, Survival, Svip
+from oracle.policies.thresholds import Dynamic, Kangaroo, MaxConfidence, PMin, Survival, Svip
+from oracle.policies.trained import Margin, SpecDecPP
 
 POLICIES: dict[str, type[Policy]] = {
     "none": Plain,
@@ -104,6 +105,13 @@ def recorded(text: str) -> Policy | None:
 def name_of(policy: str | Policy | Callable) -> str:
     """What results call a policy that a user handed over: its text as given, or the object's own."""
     return policy.strip() if isinstance(policy, str) else str(as_policy(policy))
+
+
+def taken_in_sample(text: str) -> str:
+    """The text of a policy that is to be judged on the prompts of its training too; any other text as it is."""
+    if text.strip().startswith("oracle:") or not as_policy(text).trained_on():
+        return text
+    return f"{text.strip()},in_sample=True"
 
 
 def by_name(policies: Iterable[str | Policy | Callable]) -> dict[str, str | Policy | Callable]:

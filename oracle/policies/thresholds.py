@@ -124,33 +124,6 @@ class Survival(Policy):
         return np.cumprod(signals.confidence, axis=1, dtype=np.float64) < self.threshold
 
 
-@dataclass(frozen=True)
-class SpecDecPP(Policy):
-    """Stop once a refusal is more likely than ``threshold``: 1 - the product of confidences so far (SpecDec++).
-
-    Drafts ``least`` to ``tokens`` tokens.  The published rule predicts acceptance with a trained head; this plain
-    one takes the draft's confidence for it.
-    """
-
-    source: ClassVar[str] = "Huang et al., arXiv 2405.19715"
-
-    tokens: int = 20
-    threshold: float = 0.7
-    least: int = 2
-
-    def __post_init__(self) -> None:
-        check_tokens(self.tokens)
-        share("threshold", self.threshold)
-        whole("least", self.least, 1)
-
-    def budget(self, state: State) -> int:
-        return self.tokens
-
-    def stop(self, signals: Signals, state: State) -> np.ndarray:
-        refused = 1 - np.cumprod(signals.confidence, axis=1, dtype=np.float64)
-        return (refused > self.threshold) & (np.arange(1, refused.shape[1] + 1) >= self.least)
-
-
 def below(signals: Signals, threshold: float) -> np.ndarray | None:
     """confidence < ``threshold`` in double precision, as the real criterion compares; None if the threshold is off."""
     return signals.confidence < np.float64(threshold) if threshold > 0 else None

@@ -25,6 +25,7 @@ COMMANDS = [
     "validate",
     "fit",
     "stats",
+    "train",
     "plot",
     "policies",
     "predict",

@@ -72,7 +72,7 @@ def test_every_number_on_the_command_line_is_bounded_on_both_sides():
             if kind in ("<class 'int'>", "<class 'float'>"):
                 flag = option.opts[0]
                 for value in ("-1", "99999999999999999999", *(["nan", "inf"] if "float" in kind else [])):
-                    done = run(name, *(["histogram"] if name == "plot" else []), f"{flag}={value}")
+                    done = run(name, *{"plot": ["histogram"], "train": ["margin"]}.get(name, []), f"{flag}={value}")
                     assert done.exit_code == 2 and f"{flag} is " in done.output, (name, flag, value, done.output)
 
 

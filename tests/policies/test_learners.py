@@ -10,8 +10,9 @@ from oracle.policies import Signals, parse
 from oracle.policies.bandits import Exp3, TapOut, Ucb, uniform
 from oracle.policies.contract import stops_at, unseen
 from oracle.policies.counting import Ema
-from oracle.policies.gains import ExpectedGain, Margin
+from oracle.policies.gains import ExpectedGain
 from oracle.policies.prices import Textbook
+from oracle.policies.trained import Margin
 
 
 def one(*values):

@@ -9,7 +9,8 @@ from oracle.policies import POLICIES, Policy, Signals, parse
 from oracle.policies.contract import unseen
 from oracle.policies.counting import Heuristic, HeuristicTransient, HeuristicWhole, Staircase
 from oracle.policies.learning import AdaEDL, Level, Roc, roc_thresholds
-from oracle.policies.thresholds import PMin, SpecDecPP, Survival, Svip
+from oracle.policies.thresholds import PMin, Survival, Svip
+from oracle.policies.trained import SpecDecPP
 
 
 def budgets(policy, outcomes):
