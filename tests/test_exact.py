@@ -231,6 +231,20 @@ def test_a_trained_policy_runs_in_our_own_loop_as_it_replays(tiny, policy, tmp_p
     check_loop(*tiny, parse(f"{policy}:tokens=9,file={tmp_path / 'head.json'},in_sample=True"))
 
 
+def test_disco_runs_in_our_own_loop_as_it_replays(tiny, tmp_path):
+    """On the largest probabilities that collecting recorded, in text and overruns."""
+    pair, trace = tiny
+    prompts = [prompt_of(trace, number).tolist() for number in range(trace.prompts)]
+    limit = int(trace.max_new_tokens[0])
+    collect(pair, prompts, tmp_path / "t", max_new_tokens=limit, max_overrun=64, top_k=10)
+    found = Trace.load(tmp_path / "t")
+    assert np.allclose(found.extra["draft_top"].values[::10], found.confidence, atol=1e-6)
+    train(found, "disco", 9).head.save(tmp_path / "head.json")
+    policy = parse(f"disco:tokens=9,threshold=0.6,file={tmp_path / 'head.json'},in_sample=True")
+    rows = check_loop(pair, found, policy)
+    assert 1 < len({row[2] for row in rows})  # it stops here and there
+
+
 def check_loop(pair, trace, rule, cost=None):
     """The iterations of the loop, which are those of the replay."""
     rows, texts, state = [], [], rule.start(1, cost)

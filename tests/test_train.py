@@ -9,12 +9,16 @@ from builders.reference import random_trace, reference
 from builders.synthetic import synthetic
 from builders.traces import pattern, trace
 
+from analysis.replay.drafts import NotRecorded
 from analysis.replay.simulate import simulate
 from analysis.train.fitting import fit_lines, fit_network, train
 from analysis.train.samples import Samples, samples
 from oracle.policies import Signals, parse
+from oracle.policies.facts import reads
 from oracle.policies.heads import KIND, Acceptance, Head, Lines, load_head
+from oracle.records.flat import Flat
 from oracle.records.prompts import digests
+from oracle.records.trace import Trace, iter_records
 
 
 def made(count, chance, seed=0):
@@ -138,7 +142,7 @@ def test_a_prompt_is_known_by_its_tokens():
 
 
 def test_what_cannot_teach_anything_is_refused():
-    with pytest.raises(ValueError, match="is not trained; legal: specdec\\+\\+, margin"):
+    with pytest.raises(ValueError, match="is not trained; legal: specdec\\+\\+, margin, disco"):
         train(apart(1, 3), "svip")
     with pytest.raises(ValueError, match="accepted and refused"):
         train(trace(pattern("++++")), "margin")
@@ -199,3 +203,65 @@ def test_a_head_is_read_back_as_it_was(tmp_path):
         found = load_head(str(tmp_path / "h.json"), policy)
         assert found.prompts == {"0" * 16}
         assert all(np.array_equal(value, getattr(found.learned, name)) for name, value in vars(learned).items())
+
+
+def with_top(source, size=3, seed=0):
+    """The same trace with the draft's largest probabilities: the confidence, and what falls off from it."""
+    fall = np.array([1.0, 0.5, 0.25], np.float32)[:size]
+    after = source.overruns
+    inner = np.arange(0, len(after.confidence) * size + 1, size)
+    outer = np.searchsorted(after.position, source.offsets)
+    every = np.arange(0, source.tokens * size + 1, size)
+    extra = {
+        "draft_top": Flat((source.confidence[:, None] * fall).ravel(), (source.offsets, every)),
+        "draft_top_after": Flat((after.confidence[:, None] * fall).ravel(), (outer, inner[after.offsets])),
+    }
+    return dataclasses.replace(source, extra=extra, meta=source.meta | {"top_k": size})
+
+
+def test_disco_without_a_file_judges_by_the_confidence():
+    t = trace(pattern("++++", confidence=[0.9, 0.5, 0.49, 0.9]))
+    assert simulate(t, "disco").drafted.tolist() == [3]
+    assert simulate(t, "disco:threshold=0.6").drafted.tolist() == [2, 0]
+
+
+def test_disco_reads_the_largest_probabilities_of_text_and_overruns(tmp_path):
+    """A network of one input that matters says what a threshold on it says, so the replay must be the same."""
+    place = np.zeros(5)
+    # sigma(40 (second largest - 0.2)): below 0.5 where that is below 0.2, that is, the confidence below 0.4.
+    learned = Acceptance(place, np.ones(5), np.zeros((0, 5)), np.array([0, 40.0, 0, 0, 0, -8.0]))
+    Head("disco", frozenset(), learned, {}).save(tmp_path / "d.json")
+    for seed in range(3):
+        t = with_top(random_trace(seed, prompts=20))
+        by_top = simulate(t, f"disco:tokens=9,file={tmp_path / 'd.json'}")
+        expected = simulate(t, "max-confidence:tokens=9,threshold=0.4")
+        assert by_top.drafted.tolist() == expected.drafted.tolist()
+    assert reads(parse(by_top.policy)) == ("entropy", "largest probabilities")
+    chosen = t.select(t.ids[3:5])
+    again = Trace.from_records(list(iter_records(chosen)), chosen.meta)
+    for part in (chosen, again):
+        assert simulate(part, by_top.policy).drafted.tolist() == simulate(chosen, expected.policy).drafted.tolist()
+    with pytest.raises(NotRecorded, match="no probabilities.*--top-k 3"):
+        simulate(random_trace(0), by_top.policy)
+    with pytest.raises(NotRecorded, match="only the 2 largest.*--top-k 3"):
+        simulate(with_top(random_trace(0), 2), by_top.policy)
+
+
+def test_disco_is_trained_on_a_trace_that_holds_them(tmp_path):
+    source = with_top(random_trace(11, prompts=30, longest=40))
+    found = train(source, "disco", 9)
+    assert len(found.head.learned.center) == 5 and found.head.prompts == set(digests(source))
+    found.head.save(tmp_path / "d.json")
+    assert simulate(source, f"disco:tokens=9,file={tmp_path / 'd.json'},in_sample=True").tokens == source.tokens
+    with pytest.raises(ValueError, match="no draft_top.*training disco"):
+        train(random_trace(11, prompts=30), "disco")
+
+
+def test_a_trace_whose_largest_probabilities_do_not_match_is_refused():
+    source = with_top(random_trace(1))
+    rows = list(iter_records(source))
+    with pytest.raises(ValueError, match="3 probabilities in draft_top where top_k is 2"):
+        Trace.from_records(rows, source.meta | {"top_k": 2})
+    with pytest.raises(ValueError, match="top_k above 0"):
+        Trace.from_records(rows, {key: value for key, value in source.meta.items() if key != "top_k"})
+    assert "draft_top" not in source.lacks == random_trace(1).lacks

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from analysis.train.samples import Samples, samples
-from oracle.policies.heads import INPUTS, Acceptance, Head, Lines, inputs
+from oracle.policies.heads import Acceptance, Head, Lines, inputs, top_inputs
 from oracle.records.prompts import digests
 from oracle.records.trace import Trace
 
@@ -37,7 +37,7 @@ def train(trace: Trace, policy: str, tokens: int | None = None) -> Trained:
         raise ValueError(f"policy {policy!r} is not trained; legal: {', '.join(FITS)}")
     fit, usual = FITS[policy]
     longest = usual if tokens is None else tokens
-    found = samples(trace, longest, f"training {policy}")
+    found = samples(trace, longest, f"training {policy}", with_top=policy == "disco")
     if not 0 < found.accepted.sum() < len(found):
         raise ValueError("this trace has no both accepted and refused draft tokens to learn from; collect longer texts")
     loss, plain_loss = _held_out(found, fit, longest)
@@ -66,14 +66,26 @@ def _loss(chance: np.ndarray, found: Samples) -> float:
 
 def fit_network(found: Samples, tokens: int, units: int = UNITS) -> tuple[Acceptance, Chance]:
     """A hidden layer of ``units`` on all signals and the place in the draft; 0 units are a logistic regression."""
-    values = np.stack(_inputs(found))
+    head = _network(np.stack(_inputs(found)), found.accepted, units)
+    return head, lambda asked: head.of(_inputs(asked))
+
+
+def fit_top(found: Samples, tokens: int) -> tuple[Acceptance, Chance]:
+    """A hidden layer on the largest probabilities, the entropy and the place in the draft."""
+    head = _network(np.stack(_top_inputs(found)), found.accepted, UNITS)
+    return head, lambda asked: head.of(_top_inputs(asked))
+
+
+def _network(values: np.ndarray, accepted: np.ndarray, units: int) -> Acceptance:
+    """The most likely network for inputs float [inputs, S] and what became of each token, bool [S]."""
     center, spread = values.mean(axis=1), values.std(axis=1)
     spread = np.where(spread > 1e-9, spread, 1.0)
-    scaled, target = (values - center[:, None]) / spread[:, None], found.accepted.astype(np.float64)
-    inner = units * (len(INPUTS) + 1)
+    scaled, target = (values - center[:, None]) / spread[:, None], accepted.astype(np.float64)
+    width = len(values) + 1
+    inner = units * width
 
     def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
-        hidden, out = weights[:inner].reshape(units, len(INPUTS) + 1), weights[inner:]
+        hidden, out = weights[:inner].reshape(units, width), weights[inner:]
         layer = np.tanh(hidden[:, :-1] @ scaled + hidden[:, -1:]) if units else scaled
         score = out[:-1] @ layer + out[-1]
         error = (1 / (1 + np.exp(-score)) - target) / len(target)
@@ -84,11 +96,10 @@ def fit_network(found: Samples, tokens: int, units: int = UNITS) -> tuple[Accept
         value = float((np.logaddexp(0, score) - target * score).mean() + _DECAY * weights @ weights / 2)
         return value, np.concatenate(steps) + _DECAY * weights
 
-    size = inner + (units or len(INPUTS)) + 1
+    size = inner + (units or len(values)) + 1
     start = np.random.default_rng(0).normal(0, 0.5, size)  # the same for the same trace
     weights = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 300}).x
-    head = Acceptance(center, spread, weights[:inner].reshape(units, len(INPUTS) + 1), weights[inner:])
-    return head, lambda asked: head.of(_inputs(asked))
+    return Acceptance(center, spread, weights[:inner].reshape(units, width), weights[inner:])
 
 
 def fit_lines(found: Samples, tokens: int) -> tuple[Lines, Chance]:
@@ -124,5 +135,10 @@ def _inputs(found: Samples) -> list[np.ndarray]:
     return inputs(found.confidence, found.entropy, found.margin, found.position)
 
 
+def _top_inputs(found: Samples) -> list[np.ndarray]:
+    assert found.top is not None  # `train` asks for them
+    return top_inputs(found.top, found.entropy, found.position)
+
+
 # policy -> how it is fitted, and the most tokens of a draft that it is fitted for
-FITS: dict[str, tuple[Fit, int]] = {"specdec++": (fit_network, 20), "margin": (fit_lines, 7)}
+FITS: dict[str, tuple[Fit, int]] = {"specdec++": (fit_network, 20), "margin": (fit_lines, 7), "disco": (fit_top, 20)}

@@ -21,16 +21,17 @@ class Samples:
     margin: np.ndarray  # float32 [S]
     accepted: np.ndarray  # bool [S], given that those before it were
     prompt: np.ndarray  # int64 [S]
+    top: np.ndarray | None = None  # float32 [S, top_k]
 
     def __len__(self) -> int:
         return len(self.position)
 
     def of(self, chosen: np.ndarray) -> Samples:
         """Those that ``chosen`` (bool [S]) marks."""
-        return Samples(**{name: values[chosen] for name, values in vars(self).items()})
+        return Samples(**{name: values[chosen] for name, values in vars(self).items() if values is not None})
 
 
-def samples(trace: Trace, tokens: int, need: str) -> Samples:
+def samples(trace: Trace, tokens: int, need: str, *, with_top: bool = False) -> Samples:
     """Of drafts of up to ``tokens`` tokens from every position of a trace, or from every n-th where they are many.
 
     Raises ValueError, with ``need`` as what asks, where the trace lacks a signal or has drafts of kind round.
@@ -38,6 +39,8 @@ def samples(trace: Trace, tokens: int, need: str) -> Samples:
     if trace.draft_kind != "chain":
         raise ValueError(f"{need} is trained on drafts of kind chain; this trace has {trace.draft_kind}s")
     signals = {name: trace.need(name, for_=need) for name in ("confidence", "entropy", "margin")}
+    if with_top:
+        signals["top"] = trace.need("draft_top", for_=need).values.reshape(trace.tokens, -1)
     room = np.minimum(trace.end - np.arange(trace.tokens) - 1, tokens)  # the last token is the target's own
     judged = np.minimum(trace.run + 1, np.maximum(room, 0))
     starts = np.arange(0, trace.tokens, 1 + int(judged.sum()) // MOST)

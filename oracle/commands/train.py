@@ -21,7 +21,9 @@ def register(app: typer.Typer) -> None:
 
 @takes()
 def train(
-    policy: Annotated[str, typer.Argument(metavar="POLICY", help="specdec++ or margin.")],
+    policy: Annotated[
+        str, typer.Argument(metavar="POLICY", help="specdec++, margin, or disco (a trace collected with --top-k).")
+    ],
     trace: OneTrace = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File; default: POLICY.json.")] = None,
     longest: Annotated[

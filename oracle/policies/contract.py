@@ -52,9 +52,16 @@ class Signals:
     An array is fetched when its attribute is read.  Entries past a draft's end mean nothing.
     """
 
-    def __init__(self, shape: tuple[int, int], read: Callable[[str], np.ndarray]) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        read: Callable[[str], np.ndarray],
+        top: Callable[[int], np.ndarray] | None = None,
+    ) -> None:
         self.shape = shape
         self._read = read
+        self._top = top
+        self._tops: dict[int, np.ndarray] = {}
 
     @staticmethod
     def of(confidence: np.ndarray, entropy: np.ndarray, margin: np.ndarray) -> Signals:
@@ -77,15 +84,25 @@ class Signals:
         """Top-1 minus top-2 probability."""
         return self._read("margin")
 
+    def top(self, k: int) -> np.ndarray:
+        """The draft's ``k`` largest probabilities, largest first, float32 [lanes, width, k]."""
+        if self._top is None:
+            raise Unavailable("the largest probabilities of the draft are not at hand")
+        if k not in self._tops:
+            self._tops[k] = self._top(k)
+        return self._tops[k]
+
     @property
     def were_read(self) -> bool:
         """Whether any array has been fetched."""
-        return any(name in self.__dict__ for name in SIGNALS)
+        return bool(self._tops) or any(name in self.__dict__ for name in SIGNALS)
 
     def one_a_row(self) -> Signals:
         """The same tokens, each a draft of its own: [lanes * width, 1]."""
         size = self.shape[0] * self.shape[1]
-        return Signals((size, 1), lambda name: getattr(self, name).reshape(size, 1))
+        return Signals(
+            (size, 1), lambda name: getattr(self, name).reshape(size, 1), lambda k: self.top(k).reshape(size, 1, k)
+        )
 
 
 class Unavailable(ValueError):
@@ -102,7 +119,7 @@ def unseen(drafted: np.ndarray) -> Signals:
     def read(name: str) -> np.ndarray:
         raise Unseen(f"{name} is read where only the outcome of an iteration is known")
 
-    return Signals((len(drafted), int(np.max(drafted, initial=0))), read)
+    return Signals((len(drafted), int(np.max(drafted, initial=0))), read, lambda k: read(f"the {k} most likely"))
 
 
 @dataclass(frozen=True)

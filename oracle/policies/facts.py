@@ -12,7 +12,7 @@ from oracle.policies.contract import SIGNALS, Policy, Signals, ask, overrides, s
 from oracle.policies.names import POLICIES, usage
 from oracle.policies.prices import Textbook
 
-OUTCOMES, PRICES = "outcomes", "prices"
+TOP, OUTCOMES, PRICES = "largest probabilities", "outcomes", "prices"
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Facts:
     defaults: dict[str, Any]
     rule: str
     more: str  # what else its class says; may be empty
-    reads: tuple[str, ...]  # signals, `OUTCOMES`, `PRICES`
+    reads: tuple[str, ...]  # signals, `TOP`, `OUTCOMES`, `PRICES`; by its defaults
     carries_over: bool  # its memory lives on to the next prompt
     found_in: tuple[str, ...]  # programmes that have it
     source: str | None  # paper or programme; None: the toolkit's own
@@ -57,12 +57,16 @@ def reads(policy: Policy) -> tuple[str, ...]:
         seen.add(name)
         return np.full((1, 3), 0.5, np.float32)
 
+    def top(k: int) -> np.ndarray:
+        seen.add(TOP)
+        return np.full((1, 3, k), 0.5, np.float32)
+
     state = ask(policy, "start", 1, _Watched(seen))
-    stops_at(policy, Signals((1, 3), value), state)
+    stops_at(policy, Signals((1, 3), value, top), state)
     if overrides(policy, "update"):
         seen.add(OUTCOMES)
-        ask(policy, "update", state, np.array([3]), np.array([2]), Signals((1, 3), value))
-    return tuple(name for name in (*SIGNALS, OUTCOMES, PRICES) if name in seen)
+        ask(policy, "update", state, np.array([3]), np.array([2]), Signals((1, 3), value, top))
+    return tuple(name for name in (*SIGNALS, TOP, OUTCOMES, PRICES) if name in seen)
 
 
 class _Watched(Textbook):

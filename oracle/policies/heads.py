@@ -18,6 +18,7 @@ from oracle.records.whole import write_whole
 SCHEMA_VERSION = 1
 KIND = "head of oracle-lookahead"  # stands in every such file, so that a command knows its own
 INPUTS = ("log odds of the confidence", "entropy", "margin", "log of the place in the draft")
+_BESIDE_TOP = 2  # inputs of `disco` that are no probabilities
 _SURE = 1e-6  # a confidence is kept as far from 0 and 1 as this
 
 _Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e9, le=1e9), says("a finite number, at most 1e9 in size")]
@@ -42,7 +43,9 @@ class _Stored(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Acceptance:
-    """A network of one hidden layer (or none) on `INPUTS`: the chance that a drafted token is accepted.
+    """A network of one hidden layer (or none): the chance that a drafted token is accepted.
+
+    It reads `INPUTS` (`specdec++`), or the largest probabilities, the entropy and the place (`disco`).
 
     ``hidden`` has a row of weights, then a bias, for each hidden unit; ``out`` one weight for each of them, or for each
     input where there are none, then a bias.
@@ -54,11 +57,16 @@ class Acceptance:
     out: np.ndarray  # float64 [units + 1]
 
     def chance(self, signals: Signals) -> np.ndarray:
-        """Of each token given that those before it were accepted, float64 [lanes, width]."""
+        """By `INPUTS`: of each token given that those before it were accepted, float64 [lanes, width]."""
         return self.of(inputs(signals.confidence, signals.entropy, signals.margin, np.arange(signals.shape[1])))
 
+    def chance_by_top(self, signals: Signals) -> np.ndarray:
+        """The same by `top_inputs`."""
+        top = signals.top(len(self.center) - _BESIDE_TOP)
+        return self.of(top_inputs(top, signals.entropy, np.arange(signals.shape[1])))
+
     def of(self, values: list[np.ndarray]) -> np.ndarray:
-        """Of values of the `INPUTS`, arrays of one shape each."""
+        """Of values of what it reads, arrays of one shape each."""
         # Unit by unit: sums in this order are the same for one draft and for thousands, which a matrix product's are
         # not.
         scaled = [(each - c) / s for each, c, s in zip(values, self.center, self.spread, strict=True)]
@@ -108,7 +116,7 @@ def load_head(path: str, policy: str) -> Head:
         raise ValueError(f"{path}: no head of this version (kind {short(found['kind'])}, schema {found['schema']})")
     if found["policy"] != policy:
         raise ValueError(f"{path}: trained for {short(found['policy'])}, not for {policy}; {again}")
-    learned = _lines(found, path) if policy == "margin" else _acceptance(found, path)
+    learned = _lines(found, path) if policy == "margin" else _acceptance(found, path, policy)
     return Head(policy, frozenset(found["prompts"]), learned, found.get("trained", {}))
 
 
@@ -119,6 +127,15 @@ def inputs(confidence: np.ndarray, entropy: np.ndarray, margin: np.ndarray, posi
     return [np.log(sure / (1 - sure)), entropy.astype(np.float64), margin.astype(np.float64), place]
 
 
+def top_inputs(top: np.ndarray, entropy: np.ndarray, position: np.ndarray) -> list[np.ndarray]:
+    """What `disco` reads: each of the largest probabilities (``top``, [..., k]), the entropy and the log of the place.
+
+    float64 like ``entropy``.
+    """
+    place = np.broadcast_to(np.log1p(position), entropy.shape)
+    return [*np.moveaxis(top.astype(np.float64), -1, 0), entropy.astype(np.float64), place]
+
+
 def _sum(values: list[np.ndarray], weights: np.ndarray) -> np.ndarray:
     total = np.full_like(values[0], weights[-1])
     for value, weight in zip(values, weights[:-1], strict=True):
@@ -126,9 +143,10 @@ def _sum(values: list[np.ndarray], weights: np.ndarray) -> np.ndarray:
     return total
 
 
-def _acceptance(found: _Stored, path: str) -> Acceptance:
+def _acceptance(found: _Stored, path: str, policy: str) -> Acceptance:
     center, spread, out = (np.array(_present(found, name, path)) for name in ("center", "spread", "out"))
-    rows, size = found.get("hidden", []), len(INPUTS)
+    rows = found.get("hidden", [])
+    size = len(INPUTS) if policy == "specdec++" else max(len(center), _BESIDE_TOP + 1)
     units = len(rows) or size
     if len(center) != size or len(spread) != size or np.any(spread <= 0):
         raise ValueError(f"{path}: center and spread must hold {size} numbers each, those of spread above 0")

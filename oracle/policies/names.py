@@ -18,7 +18,7 @@ from oracle.policies.gains import ExpectedGain
 from oracle.policies.learning import AdaEDL, Roc
 from oracle.policies.texts import built, values_of
 from oracle.policies.thresholds import Dynamic, Kangaroo, MaxConfidence, PMin, Survival, Svip
-from oracle.policies.trained import Margin, SpecDecPP
+from oracle.policies.trained import Disco, Margin, SpecDecPP
 
 POLICIES: dict[str, type[Policy]] = {
     "none": Plain,
@@ -32,6 +32,7 @@ POLICIES: dict[str, type[Policy]] = {
     "kangaroo": Kangaroo,
     "svip": Svip,
     "survival": Survival,
+    "disco": Disco,
     "specdec++": SpecDecPP,
     "expected-gain": ExpectedGain,
     "margin": Margin,

@@ -58,6 +58,42 @@ class SpecDecPP(Policy):
         return load_head(self.file, "specdec++") if self.file else None
 
 
+@dataclass(frozen=True)
+class Disco(Policy):
+    """Stop after a token whose score is below ``threshold``, at most ``tokens`` (DISCO).
+
+    The score is that of a network on the draft's largest probabilities, the entropy and the place in the draft, which
+    `oracle train` fits (``file``) to a trace that was collected with --top-k.  Without one it is the confidence.
+    """
+
+    source: ClassVar[str] = "Mamou et al., arXiv 2405.04304"
+
+    tokens: int = 20
+    threshold: float = 0.5
+    file: str = ""
+    in_sample: bool = False
+
+    def __post_init__(self) -> None:
+        check_tokens(self.tokens)
+        share("threshold", self.threshold)
+        _ = self._head
+
+    def budget(self, state: State) -> int:
+        return self.tokens
+
+    def stop(self, signals: Signals, state: State) -> np.ndarray:
+        head = self._head
+        score = signals.confidence if head is None else cast(Acceptance, head.learned).chance_by_top(signals)
+        return score < np.float64(self.threshold)
+
+    def trained_on(self) -> frozenset[str]:
+        return _prompts(self._head, self.in_sample)
+
+    @functools.cached_property
+    def _head(self) -> Head | None:
+        return load_head(self.file, "disco") if self.file else None
+
+
 class Online(NamedTuple):
     growth: np.ndarray  # see `oracle.policies.gains.Growth`
     slope: np.ndarray  # float64 [lanes, tokens]

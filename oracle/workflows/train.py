@@ -11,7 +11,7 @@ from oracle.workflows.inputs import as_trace
 
 
 def train(policy: str, trace: Trace | str | Path, out: str | Path, tokens: int | None = None) -> Trained:
-    """Fit the head of ``policy`` (specdec++, margin) to a trace and write it to ``out``, a JSON file.
+    """Fit the head of ``policy`` (specdec++, margin, disco) to a trace and write it to ``out``, a JSON file.
 
     The policy is then ``POLICY:file=OUT``, and refused on the prompts of the trace.  ``tokens`` is the longest draft
     that it is fitted for.  Raises ValueError for a policy that is not trained, or a trace with too little in it.

@@ -41,5 +41,5 @@ def test_a_file_of_somebody_elses_stays(folder, tmp_path):
     assert run(*words).exit_code == 2 and file.read_text() == "{}"
     assert run(*words, "--force").exit_code == 0
     assert run(*words).exit_code == 0  # one of its own is replaced
-    assert "legal: specdec++, margin" in run("train", "svip", folder).output
+    assert "legal: specdec++, margin, disco" in run("train", "svip", folder).output
     assert ".json" in run("train", "margin", folder, "-o", tmp_path / "x.txt").output
