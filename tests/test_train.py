@@ -16,6 +16,7 @@ from analysis.train.samples import Samples, samples
 from oracle.policies import Signals, parse
 from oracle.policies.facts import reads
 from oracle.policies.heads import KIND, Acceptance, Head, Lines, load_head
+from oracle.policies.names import recorded
 from oracle.records.flat import Flat
 from oracle.records.prompts import digests
 from oracle.records.trace import Trace, iter_records
@@ -190,6 +191,14 @@ def test_a_head_that_is_not_there_or_no_json_is_refused(tmp_path):
         parse(f"specdec++:file={tmp_path / 'bad.json'}")
     with pytest.raises(ValueError, match="comma"):
         load_head("a,b.json", "margin")
+
+
+def test_the_text_in_a_record_opens_no_file(heads, monkeypatch):
+    text = f"margin:tokens=3,file={heads[0] / 'margin.json'}"
+    assert recorded("margin:tokens=3") == parse("margin:tokens=3") and parse(text).file
+    monkeypatch.setattr("oracle.policies.trained.load_head", lambda *given: pytest.fail("a file was opened"))
+    for each in (text, f"specdec++: file = {heads[0] / 'x.json'}", "disco:threshold=0.4,file=x"):
+        assert recorded(each) is None
 
 
 def test_a_head_is_read_back_as_it_was(tmp_path):

@@ -96,11 +96,20 @@ def parse(text: str, *, run_files: bool = False) -> Policy:
 
 
 def recorded(text: str) -> Policy | None:
-    """The policy that a text in a record names; None for one of a user's own, which such a text cannot bring back."""
+    """The policy that a text in a record names; None for one of a user's own, which such a text cannot bring back.
+
+    Nor does it open a file that the text names: a record comes from anywhere.
+    """
     try:
-        return parse(text)
+        return None if _names_a_file(text) else parse(text)
     except ValueError:
         return None
+
+
+def _names_a_file(text: str) -> bool:
+    """Whether a policy's text has a key that is a file to read."""
+    keys = text.partition(":")[2].split(",")
+    return any(key.strip() == "file" and value.strip() for key, _, value in (each.partition("=") for each in keys))
 
 
 def name_of(policy: str | Policy | Callable) -> str:
