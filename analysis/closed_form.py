@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import root_scalar
 
 from analysis.cost import CostModel
 from analysis.published import ORACLE_ANALYSIS
@@ -153,7 +153,7 @@ def break_even_acceptance(cost: CostModel) -> float | None:
     highest = 1 - 1e-9
     if gain(0.0) >= 0:
         return 0.0
-    return float(brentq(gain, 0.0, highest, xtol=1e-12)) if gain(highest) > 0 else None
+    return float(root_scalar(gain, bracket=(0.0, highest), xtol=1e-12).root) if gain(highest) > 0 else None
 
 
 def published() -> list[Compared]:

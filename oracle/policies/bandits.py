@@ -61,10 +61,10 @@ class _Bandit(Policy):
     def __post_init__(self) -> None:
         arms_of(self.arms)
 
-    def budget(self, state: State) -> np.ndarray:
+    def budget(self, state: Pulls | Losses) -> np.ndarray:
         return self._budgets[state.arm]
 
-    def stop(self, signals: Signals, state: State) -> np.ndarray | None:
+    def stop(self, signals: Signals, state: Pulls | Losses) -> np.ndarray | None:
         found = None
         for number, rule in enumerate(self._rules):
             answer = rule.stop(signals, ())
