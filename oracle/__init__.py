@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from analysis.closed_form import predict
     from analysis.cost import CostModel
     from analysis.measured.until import Until
     from analysis.plots import (
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         plot_histogram,
         plot_iterations,
         plot_position,
+        plot_prediction,
         plot_roc,
         plot_simulated_vs_measured,
         plot_survival,
@@ -38,16 +40,19 @@ if TYPE_CHECKING:
     from oracle.records.runs import Runs
     from oracle.records.trace import Trace
     from oracle.workflows.study import calibrate, compare_traces, fit, report, simulate, stats
+    from oracle.workflows.train import train
     from oracle.workflows.validate import compare, validate
 
 __all__ = [
     "Budget", "CostModel", "Pair", "Runs", "Source", "Trace", "Until", "calibrate", "collect", "compare",
     "compare_traces", "fit", "list_policies", "load_pair", "load_prompts", "measure", "parse", "plot_calibration",
-    "plot_hazard", "plot_heatmap", "plot_histogram", "plot_iterations", "plot_position", "plot_roc",
-    "plot_simulated_vs_measured", "plot_survival", "plot_variance", "report", "save", "simulate", "stats", "validate",
+    "plot_hazard", "plot_heatmap", "plot_histogram", "plot_iterations", "plot_position", "plot_prediction", "plot_roc",
+    "plot_simulated_vs_measured", "plot_survival", "plot_variance", "predict", "report", "save", "simulate", "stats",
+    "train", "validate",
 ]  # fmt: skip
 
 _MODULES = {
+    "analysis.closed_form": ("predict",),
     "analysis.cost": ("CostModel",),
     "analysis.plots": (*(name for name in __all__ if name.startswith("plot_")), "save"),
     "analysis.measured.until": ("Until",),
@@ -62,6 +67,7 @@ _MODULES = {
     "oracle.records.runs": ("Runs",),
     "oracle.records.trace": ("Trace",),
     "oracle.workflows.study": ("calibrate", "compare_traces", "fit", "report", "simulate", "stats"),
+    "oracle.workflows.train": ("train",),
     "oracle.workflows.validate": ("compare", "validate"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

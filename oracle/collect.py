@@ -42,6 +42,7 @@ _BINDING = (
     "eos_token_ids",
     "max_new_tokens",
     "max_overrun",
+    "top_k",
     "batch_size",
     "chat",
     "decoding",
@@ -75,6 +76,7 @@ def collect(
     *,
     max_new_tokens: int = 128,
     max_overrun: int = 32,
+    top_k: int = 0,
     batch_size: int | None = None,
     chat: bool = False,
     reference: str = "plain",
@@ -88,6 +90,7 @@ def collect(
     tokenizer's chat template.  ``reference`` says whose text it is: "plain" greedy decoding of the target, or that of
     an "assisted" run with a constant lookahead of 5 (in half precision the two may part).  ``resume`` goes on after the
     finished parts of an earlier run with the same settings, or begins; ``force`` replaces a trace that is there.
+    ``top_k`` records that many of the draft's largest probabilities at each token too, for what is trained on them.
     ``progress`` shows a bar on stderr where that is a terminal.
 
     Raises ValueError for arguments that make no sense, RuntimeError for a run that failed (finished parts are kept).
@@ -99,6 +102,8 @@ def collect(
         "max_overrun": whole("max_overrun", max_overrun, 0),
         "batch_size": whole("batch_size", batch_size),
     }
+    if top_k := whole("top_k", top_k, 0):
+        settings["top_k"] = top_k
     max_new_tokens, chat = settings["max_new_tokens"], bool(chat)
     if reference not in REFERENCES:
         raise ValueError(f"reference is {reference!r}; legal: {', '.join(REFERENCES)}")
@@ -154,7 +159,7 @@ def _run(pair: Pair, encoded: Sequence[Encoded], folder: Writing, progress: bool
         how = way(pair, max(len(item.tokens) + item.max_new_tokens for item in encoded))
         for batch in batches:
             with _memory_errors(meta["batch_size"]):
-                records = record_batch(pair, batch, meta["max_overrun"], how, meta["reference"])
+                records = record_batch(pair, batch, meta["max_overrun"], how, meta["reference"], meta.get("top_k", 0))
             folder.add(batch[0].index, to_table(records))
             tokens += sum(len(record.target_tokens) for record in records)
             advance(len(batch), f"{tokens / (time.perf_counter() - started):.0f} tokens/s")

@@ -15,7 +15,7 @@ from oracle.generate import Observed, columns_of
 from oracle.models.abilities import Abilities
 from oracle.models.decoding import neutral
 from oracle.models.pair import Pair
-from oracle.models.scores import check_pass, distribution
+from oracle.models.scores import check_pass, distribution, largest
 from oracle.models.view import Reader, views
 from oracle.policies.contract import SIGNALS, Policy, Signals, State, ask, budget_of, sent_of, stops_at
 from oracle.timing import Clock
@@ -78,13 +78,15 @@ def propose(
     """
     drafted: list[int] = []
     seen: dict[str, list[float]] = {name: [] for name in SIGNALS}
-    signals, stopped = _row(seen), False
+    rows: list[torch.Tensor] = []
+    signals, stopped = _row(seen, rows), False
     while len(drafted) < limit and not stopped and not (drafted and drafted[-1] in stop):
-        values = distribution(read_on(draft, text + drafted, keep=1)[0])
+        rows.append(read_on(draft, text + drafted, keep=1)[0])
+        values = distribution(rows[-1])
         drafted.append(int(values["tokens"]))
         for name in SIGNALS:
             seen[name].append(float(values[name]))
-        signals = _row(seen)
+        signals = _row(seen, rows)
         answer = stops_at(policy, signals, state)
         stopped = answer is not None and bool(answer[0, -1])
     passes = len(drafted)
@@ -92,9 +94,14 @@ def propose(
     return drafted[:sent], passes, signals
 
 
-def _row(seen: dict[str, list[float]]) -> Signals:
-    """One draft's signals, float32 [1, k] each."""
-    return Signals.of(*(np.array([seen[name]], np.float32) for name in SIGNALS))
+def _row(seen: dict[str, list[float]], rows: list[torch.Tensor]) -> Signals:
+    """One draft's signals, float32 [1, tokens] each; ``rows`` are the logits of each token, float [V]."""
+    held = list(rows)  # the draft may go on
+    return Signals(
+        (1, len(held)),
+        lambda name: np.array([seen[name][: len(held)]], np.float32),
+        lambda k: largest(torch.stack(held), k).cpu().numpy()[None] if held else np.zeros((1, 0, k), np.float32),
+    )
 
 
 def accept(drafted: list[int], choices: list[int], stop: set[int]) -> list[int]:

@@ -11,7 +11,7 @@ import torch
 from oracle.models import caches
 from oracle.models.batches import MOST_LOGITS, Collected, Columns, narrow
 from oracle.models.masks import additive, seeing_itself
-from oracle.models.passes import Context, speak
+from oracle.models.passes import Context, Score, speak
 from oracle.models.scores import distribution
 from oracle.models.view import View
 
@@ -28,21 +28,28 @@ class Branch:
     limit: int  # tokens wanted after it, >= 1
 
 
-def overruns_together(view: View, context: Context, branches: Sequence[Branch]) -> list[Columns]:
+def overruns_together(
+    view: View, context: Context, branches: Sequence[Branch], score: Score = distribution
+) -> list[Columns]:
     """Each branch's continuation, one token of all of them a pass, on the cache that they share.
 
     Only for a model that can: see ``Abilities.shares_a_cache``.
     """
     said: list[Columns] = [{} for _ in branches]
     for group in _groups(branches, max(16, min(_MOST_QUERIES, MOST_LOGITS // view.vocabulary))):
-        found = _advance(view, context, [branches[number] for number in group])
+        found = _advance(view, context, [branches[number] for number in group], score)
         for number, columns in zip(group, found, strict=True):
             said[number] = columns
     return said
 
 
 def overruns_apart(
-    view: View, prompts: Sequence[np.ndarray], texts: Sequence[np.ndarray], branches: Sequence[Branch], most: int = 32
+    view: View,
+    prompts: Sequence[np.ndarray],
+    texts: Sequence[np.ndarray],
+    branches: Sequence[Branch],
+    score: Score = distribution,
+    most: int = 32,
 ) -> list[Columns]:
     """As ``overruns_together``, each branch computed from its own prefix: slower, and right for every architecture.
 
@@ -55,7 +62,7 @@ def overruns_apart(
         prefixes = [np.concatenate([prompts[one.row], texts[one.row][: one.position], [one.token]]) for one in piece]
         limits = [branch.limit for branch in piece]
         for group in narrow([len(prefix) for prefix in prefixes], limits, view.context):
-            found = speak(view, [prefixes[n] for n in group], [limits[n] for n in group], distribution)
+            found = speak(view, [prefixes[n] for n in group], [limits[n] for n in group], score)
             for number, columns in zip(group, found, strict=True):
                 said[at + number] = columns
     return said
@@ -81,7 +88,7 @@ def _by_row(branches: Sequence[Branch]) -> dict[int, list[int]]:
     return numbers
 
 
-def _advance(view: View, context: Context, branches: Sequence[Branch]) -> list[Columns]:
+def _advance(view: View, context: Context, branches: Sequence[Branch], score: Score) -> list[Columns]:
     """One group's continuations.  Every branch is a query of its row; the mask shows it its prefix and own tokens."""
     lines = list(_by_row(branches))
     number = _grid(branches)
@@ -102,7 +109,7 @@ def _advance(view: View, context: Context, branches: Sequence[Branch]) -> list[C
     while ids.shape[1]:
         visible = seeing_itself(visible)
         logits = view.logits(ids, additive(visible, view.model.dtype), place, cache, keep=ids.shape[1])
-        values = distribution(logits)
+        values = score(logits)
         said.add(owner[going], {name: value[going] for name, value in values.items()})
         ids, place, room = values["tokens"], place + 1, room - 1
         going = going & (room > 0) & ~torch.isin(ids, ends)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from oracle.prompts.encode import Encoded, context_limit
 from oracle.records.trace import SIGNALS, Record
 from oracle.timing import Clock
 
-_NOTHING = {"tokens": np.zeros(0, np.int32)} | {name: np.zeros(0, np.float32) for name in SIGNALS}
+_NOTHING = {"tokens": np.zeros(0, np.int32)} | {name: np.zeros(0, np.float32) for name in (*SIGNALS, "top")}
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def way(pair: Pair, longest: int) -> Way:
 
 
 def record_batch(
-    pair: Pair, batch: Sequence[Encoded], max_overrun: int, how: Way, reference: str = "plain"
+    pair: Pair, batch: Sequence[Encoded], max_overrun: int, how: Way, reference: str = "plain", top_k: int = 0
 ) -> list[Record]:
     """One Record a prompt, in order.  Call it inside ``decoding.neutral(pair)``.
 
@@ -63,20 +64,23 @@ def record_batch(
     groups = narrow(lengths, limits, context_limit(pair)) if how.batched else [[row] for row in rows]
     found: dict[int, Record] = {}
     for group in groups:
-        records = _record_together(pair, [batch[row] for row in group], max_overrun, how, reference)
+        records = _record_together(pair, [batch[row] for row in group], max_overrun, how, reference, top_k)
         found |= zip(group, records, strict=True)
     return [found[row] for row in rows]
 
 
 @torch.inference_mode()
-def _record_together(pair: Pair, batch: Sequence[Encoded], max_overrun: int, how: Way, reference: str) -> list[Record]:
+def _record_together(
+    pair: Pair, batch: Sequence[Encoded], max_overrun: int, how: Way, reference: str, top_k: int
+) -> list[Record]:
+    score = functools.partial(distribution, top=top_k)
     target, draft = views(pair)
     prompts = [item.tokens for item in batch]
     limits = [item.max_new_tokens for item in batch]
     spoken = REFERENCES[reference](pair, target, prompts, limits)
     _expect_numbers(spoken, "lead", target)
     texts = [columns["tokens"] for columns in spoken]
-    choices, context = listen(draft, prompts, texts, distribution)
+    choices, context = listen(draft, prompts, texts, score)
     _expect_numbers(choices, "confidence", draft)
     branches = [
         branch
@@ -85,10 +89,10 @@ def _record_together(pair: Pair, batch: Sequence[Encoded], max_overrun: int, how
         if branch.token not in draft.stop
     ]
     if how.together:
-        said = overruns_together(draft, context, branches)
+        said = overruns_together(draft, context, branches, score)
     else:
         del context  # before the caches of the next step are made
-        said = overruns_apart(draft, prompts, texts, branches, *(() if how.batched else (1,)))
+        said = overruns_apart(draft, prompts, texts, branches, score, *(() if how.batched else (1,)))
     _expect_numbers(said, "confidence", draft)
     after: list[dict[int, Columns]] = [{} for _ in batch]
     for branch, columns in zip(branches, said, strict=True):
@@ -139,6 +143,8 @@ def _record(item: Encoded, text: Columns, choice: Columns, after: dict[int, Colu
     said = [after.get(m, _NOTHING) for m in wrong.tolist()]
     columns: dict[str, Any] = {name: choice[name] for name in SIGNALS}
     columns |= {f"overrun_{name}": [each[name] for each in said] for name in ("tokens", *SIGNALS)}
+    if "top" in choice:
+        columns |= {"draft_top": list(choice["top"]), "draft_top_after": [each["top"].ravel() for each in said]}
     return Record(
         id=item.id,
         index=item.index,

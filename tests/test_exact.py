@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from builders.pairs import set_eos, tiny_pair
 
+from analysis.cost import CostModel
 from analysis.replay.simulate import replay
+from analysis.train.fitting import train
 from oracle.collect import collect
 from oracle.generate import assisted
 from oracle.loop import draft_and_verify
@@ -101,8 +103,8 @@ def real(pair, trace, policy):
 COLUMNS = ("position", "drafted", "accepted")
 
 
-def replayed(trace, policy):
-    at, drafted, _, _ = replay(trace, policy)
+def replayed(trace, policy, cost=None):
+    at, drafted, _, _ = replay(trace, policy, cost)
     prompt = trace.prompt_of[at]
     accepted = np.minimum(drafted, trace.accepted_run[at])
     return list(
@@ -200,26 +202,65 @@ class LastTwo(Policy):
         return unlikely
 
 
+LEARNING = (
+    "margin:tokens=4,warmup=3,rate=0.5",
+    "ema:sizes=1/2/4,warmup=0,every=1,rate=0.5",
+    "ucb:arms=1/survival/kangaroo:threshold=0.3+tokens=4",
+    "exp3:arms=1/3/svip,seed=7",
+    "tapout:arms=1/survival/max-confidence",
+    "heuristic-4.46:tokens=4,threshold=0.4",
+)
 DROPPING = ("p-min:n_max=5,p_min=0.3", "p-min:n_max=6,n_min=2,p_min=0.5", "p-min:n_max=4,n_min=3,p_min=0")
 
 
-@pytest.mark.parametrize("rule", [*map(parse, (*LISTED, *DROPPING)), LastTwo()], ids=str)
+@pytest.mark.parametrize("rule", [*map(parse, (*LISTED, *DROPPING, *LEARNING)), LastTwo()], ids=str)
 def test_our_own_loop_equals_the_replay_and_so_the_library(tiny, rule):
+    check_loop(*tiny, rule)
+
+
+@pytest.mark.parametrize(
+    "policy", ["expected-gain", "margin:warmup=2,rate=1", "ucb:arms=1/8", "exp3:arms=1/8", "tapout:arms=1/8"]
+)
+def test_our_own_loop_asks_for_the_prices_that_the_replay_is_told(embedded, policy):
+    curve = CostModel(draft=0.05, verify=((1, 1.0), (4, 1.1), (8, 9.0)), iteration=0.2)
+    assert check_loop(*embedded, parse(policy), curve) != check_loop(*embedded, parse(policy))
+
+
+@pytest.mark.parametrize("policy", ["specdec++", "margin"])
+def test_a_trained_policy_runs_in_our_own_loop_as_it_replays(tiny, policy, tmp_path):
+    train(tiny[1], policy, 9).head.save(tmp_path / "head.json")
+    check_loop(*tiny, parse(f"{policy}:tokens=9,file={tmp_path / 'head.json'},in_sample=True"))
+
+
+def test_disco_runs_in_our_own_loop_as_it_replays(tiny, tmp_path):
+    """On the largest probabilities that collecting recorded, in text and overruns."""
     pair, trace = tiny
-    rows, texts, state = [], [], rule.start(1)
+    prompts = [prompt_of(trace, number).tolist() for number in range(trace.prompts)]
+    limit = int(trace.max_new_tokens[0])
+    collect(pair, prompts, tmp_path / "t", max_new_tokens=limit, max_overrun=64, top_k=10)
+    found = Trace.load(tmp_path / "t")
+    assert np.allclose(found.extra["draft_top"].values[::10], found.confidence, atol=1e-6)
+    train(found, "disco", 9).head.save(tmp_path / "head.json")
+    policy = parse(f"disco:tokens=9,threshold=0.6,file={tmp_path / 'head.json'},in_sample=True")
+    rows = check_loop(pair, found, policy)
+    assert 1 < len({row[2] for row in rows})  # it stops here and there
+
+
+def check_loop(pair, trace, rule, cost=None):
+    """The iterations of the loop, which are those of the replay."""
+    rows, texts, state = [], [], rule.start(1, cost)
     for number in range(trace.prompts):
         limit = int(trace.max_new_tokens[number])
         seen, state = draft_and_verify(pair, prompt_of(trace, number), rule, state, max_new_tokens=limit, clock=Clock())
-        state = after_prompt(rule, state)
+        state = after_prompt(rule, state, cost)
         columns = (seen.iterations[name].tolist() for name in (*COLUMNS, "passes"))
         rows += [(number, *row) for row in zip(*columns, strict=True)]
         texts.append(seen.tokens.tolist())
-    found = replay(trace, rule)
-    assert [row[:4] for row in rows] == replayed(
-        trace, rule
-    )  # which equals the library, where it has the policy: see above
-    assert [row[4] for row in rows] == found.passes.tolist()
+    # Which equals the library, where it has the policy: see above.
+    assert [row[:4] for row in rows] == replayed(trace, rule, cost)
+    assert [row[4] for row in rows] == replay(trace, rule, cost).passes.tolist()
     assert texts == texts_of(trace)
+    return rows
 
 
 @pytest.mark.parametrize("policy", ["constant:tokens=5", "dynamic"])

@@ -45,6 +45,7 @@ class Book:
     max_overrun: int | None  # None: of rounds
     ends: np.ndarray | None  # bool [V], the token ends a draft as EOS; None: no recorded one does
     parts: dict[str, tuple[np.ndarray | None, ...]]  # signal -> the arrays that make up its V entries
+    tops: tuple[np.ndarray, np.ndarray] | None = None  # float32 [entries, top_k] each: the two parts
     _joined: dict[str, np.ndarray] = field(default_factory=dict)
 
     @staticmethod
@@ -124,11 +125,30 @@ class Book:
             self._joined[name] = np.concatenate([*parts, np.full(1, np.nan, np.float32)])
         return self._joined[name]
 
+    def top(self, k: int, reader: object) -> np.ndarray:
+        """The ``k`` largest probabilities of all V entries, then NaN for what is not recorded, float32 [V + 1, k]."""
+        if self.tops is None or self.tops[0].shape[1] < k:
+            held = (
+                "no probabilities" if self.tops is None else f"only the {self.tops[0].shape[1]} largest probabilities"
+            )
+            raise NotRecorded(
+                f"this trace has {held} beside the token's own: policy {reader} needs the {k} largest; "
+                f"collect one with --top-k {k}"
+            )
+        if "top" not in self._joined:
+            void = np.full((1, self.tops[0].shape[1]), np.nan, np.float32)
+            self._joined["top"] = np.concatenate([*self.tops, void])
+        return self._joined["top"][:, :k]
+
     def signals(self, reader: object, at: np.ndarray, width: int) -> Signals:
         """Of the first ``width`` tokens of the drafts from ``at`` (int64 [lanes]), fetched when they are read."""
         # Array operations are quick along their last axis: that had better be the many lanes than a few tokens.
         place = functools.cache(lambda: self.address(at, np.arange(width)[:, None]).T)
-        return Signals((len(at), width), lambda name: self.column(name, reader).take(place()))
+        return Signals(
+            (len(at), width),
+            lambda name: self.column(name, reader).take(place()),
+            lambda k: self.top(k, reader).take(place(), axis=0),
+        )
 
     def whole_signals(self, policy: Policy, at: np.ndarray, drafted: np.ndarray) -> Signals:
         """Of all ``drafted`` tokens (int64 [lanes]); reading them where they are not recorded raises `NotRecorded`."""
@@ -138,11 +158,19 @@ class Book:
             self.require(at, drafted)
             return getattr(signals, name)
 
-        return Signals(signals.shape, read)
+        def top(k: int) -> np.ndarray:
+            self.require(at, drafted)
+            return signals.top(k)
+
+        return Signals(signals.shape, read, top)
 
     def all_signals(self, policy: Policy) -> Signals:
         """Of every entry, each a draft of one token: [V, 1]."""
-        return Signals((self.entries, 1), lambda name: self.column(name, policy)[:-1, None])
+        return Signals(
+            (self.entries, 1),
+            lambda name: self.column(name, policy)[:-1, None],
+            lambda k: self.top(k, policy)[:-1, None],
+        )
 
     def missing(self, at: np.ndarray, drafted: np.ndarray) -> np.ndarray:
         """Whether drafts of ``drafted`` tokens from ``at`` outrun the record, bool like them."""
@@ -199,7 +227,16 @@ def _chain(trace: Trace) -> Book:
         offsets=over.offsets,
         ends=ends if ends.any() else None,
         parts={name: (getattr(trace, name), getattr(over, name)) for name in SIGNALS},
+        tops=_tops(trace),
     )
+
+
+def _tops(trace: Trace) -> tuple[np.ndarray, np.ndarray] | None:
+    """The largest probabilities of the text's positions and of the overruns, float32 [entries, top_k] each."""
+    found, size = [trace.extra.get(name) for name in ("draft_top", "draft_top_after")], trace.meta.get("top_k", 0)
+    if found[0] is None or found[1] is None:
+        return None
+    return found[0].values.reshape(-1, size), found[1].values.reshape(-1, size)
 
 
 def _round(trace: Trace, rounds: Rounds) -> Book:

@@ -20,6 +20,7 @@ from analysis.replay.totals import CappedTotals
 from oracle.policies import POLICIES, USUAL, Policy, as_policy
 from oracle.policies.counting import Plain
 from oracle.policies.names import name_of, suggest
+from oracle.records.prompts import digests
 from oracle.records.trace import Trace, chain
 
 __all__ = [
@@ -101,6 +102,17 @@ def replay(trace: Trace, policy: Policy, cost: CostModel | None = None) -> Rows:
     return walk(Book.of(trace), policy, cost)
 
 
+def expect_unseen_prompts(trace: Trace, policy: Policy) -> None:
+    """Raise ValueError where a policy was fitted to prompts of the trace, and did not say that this is meant."""
+    known = policy.trained_on()
+    shared = sum(digest in known for digest in digests(trace)) if known else 0
+    if shared:
+        raise ValueError(
+            f"policy {policy} was trained on {shared} of the {trace.prompts} prompts of this trace: it looks better "
+            "there than it is; take other prompts, or add in_sample=True to its keys (--allow-in-sample)"
+        )
+
+
 def known_policies() -> list[str]:
     """Every name that ``simulate`` takes."""
     return [*POLICIES, *ORACLES]
@@ -146,6 +158,8 @@ class _Work:
         oracle = [isinstance(each, str) and is_oracle(each) for each in policies]
         self._oracles = [number for number, is_one in enumerate(oracle) if is_one]
         self._rules = {number: as_policy(policy) for number, policy in enumerate(policies) if not oracle[number]}
+        for rule in self._rules.values():
+            expect_unseen_prompts(trace, rule)
 
     def everything(self) -> Iterator[tuple[int, SimulationResult | NotRecorded]]:
         yield from self.oracles()

@@ -20,9 +20,12 @@ from oracle.commands import (
     iterations,
     measure,
     plot,
+    policies,
+    predict,
     report,
     simulate,
     stats,
+    train,
     validate,
 )
 from oracle.commands.guard import guarded
@@ -106,5 +109,21 @@ def options(
     pass
 
 
-for module in (demo, collect, simulate, compare, iterations, measure, calibrate, validate, fit, stats, plot, report):
+for module in (
+    demo,
+    collect,
+    simulate,
+    compare,
+    iterations,
+    measure,
+    calibrate,
+    validate,
+    fit,
+    stats,
+    train,
+    plot,
+    policies,
+    predict,
+    report,
+):
     module.register(app)

@@ -32,6 +32,11 @@ def collect(
     out: Annotated[Path | None, typer.Argument(help="Folder of the trace; default: traces/PAIR-DATASET.")] = None,
     max_new_tokens: NewTokens = 128,
     max_overrun: Overrun = 32,
+    top_k: Annotated[
+        int,
+        typer.Option(help="Record that many of the draft's largest probabilities too (disco reads 10)."),
+        Between(0, 1000),
+    ] = 0,
     batch_size: Annotated[
         int | None, typer.Option(help="Prompts at once; default: by device."), Between(1, 65_536)
     ] = None,
@@ -64,6 +69,7 @@ def collect(
         out,
         max_new_tokens=max_new_tokens,
         max_overrun=max_overrun,
+        top_k=top_k,
         batch_size=batch_size,
         chat=prompts.chat,
         reference=reference,

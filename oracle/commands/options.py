@@ -57,6 +57,9 @@ Overrun = Annotated[
 NewTokens = Annotated[int, typer.Option("--max-new-tokens", help="Length limit of each text."), Length]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+InSample = Annotated[
+    bool, typer.Option("--allow-in-sample", help="Judge a trained policy on the prompts of its training too.")
+]
 AnyCost = Annotated[bool, typer.Option("--any-cost", help="Take the prices of --cost even if they are another pair's.")]
 
 

@@ -11,7 +11,7 @@ from oracle.commands.groups import takes
 from oracle.commands.inputs import check_together, describe, load_trace
 from oracle.commands.notes import note, say
 from oracle.commands.numbers import gain_text, interval_text, policy_text, share_text, short_count
-from oracle.commands.options import Baseline, Json, OneTrace, Policies, PriceOptions
+from oracle.commands.options import Baseline, InSample, Json, OneTrace, Policies, PriceOptions
 from oracle.commands.programs import show_json
 from oracle.commands.tables import show_table
 
@@ -31,18 +31,21 @@ def simulate(
     trace: OneTrace = None,
     policy: Policies = None,
     baseline: Baseline = None,
+    in_sample: InSample = False,
     as_json: Json = False,
 ) -> None:
     """Replay policies over a trace, exactly, and price them.
 
-    Policies: none, constant, heuristic, heuristic_transient, dynamic, roc, max-confidence, kangaroo, svip, survival,
-    adaedl, p-min, staircase, random, oracle:detect, oracle:clairvoyant, oracle:optimal, or one of your own as
-    path/to/file.py:Name, which runs that file.  Example: --policy dynamic:threshold=0.4,tokens=20
+    `oracle policies` lists them; beside those oracle:detect, oracle:clairvoyant, oracle:optimal, or one of your own
+    as path/to/file.py:Name, which runs that file.  Example: --policy dynamic:threshold=0.4,tokens=20
     """
     from analysis.replay.simulate import USUAL
     from analysis.replay.simulate import simulate as replay
     from analysis.replay.sweep import baseline as compared_with
+    from oracle.policies.names import taken_in_sample
 
+    if in_sample:
+        policy = [taken_in_sample(text) for text in policy or ()]
     loaded = load_trace(trace)
     cost = prices.load()
     check_together(loaded, cost=cost)

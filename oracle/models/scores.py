@@ -12,17 +12,31 @@ def best(logits: torch.Tensor) -> dict[str, torch.Tensor]:
     return {"tokens": logits.argmax(-1), "lead": first - second}
 
 
-def distribution(logits: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The most likely token, its probability, the entropy (nats) and the margin; float [..., V] -> [...] each."""
+def distribution(logits: torch.Tensor, top: int = 0) -> dict[str, torch.Tensor]:
+    """The most likely token, its probability, the entropy (nats) and the margin; float [..., V] -> [...] each.
+
+    With ``top`` also that many of the largest probabilities, largest first, [..., top]: see `largest`.
+    """
     tokens = logits.argmax(-1)
     likelihood = logits.float().log_softmax(-1)
     probability = likelihood.exp()
     # Clamped so that an impossible token (log 0) adds 0 x a number rather than 0 x infinity.  In place where nothing
     # needs the old values: temporary copies of a large vocabulary cost more than the arithmetic.
     entropy = -(probability * likelihood.clamp_(min=torch.finfo(torch.float32).min)).sum(-1)
+    most = {"top": _largest(probability, top)} if top else {}
     first = probability.gather(-1, tokens[..., None])[..., 0]
     second = probability.scatter_(-1, tokens[..., None], 0).amax(-1)
-    return {"tokens": tokens, "confidence": first, "entropy": entropy, "margin": first - second}
+    return {"tokens": tokens, "confidence": first, "entropy": entropy, "margin": first - second} | most
+
+
+def largest(logits: torch.Tensor, top: int) -> torch.Tensor:
+    """The ``top`` largest probabilities, largest first, 0 beyond the vocabulary; float [..., V] -> [..., top]."""
+    return _largest(logits.float().log_softmax(-1).exp(), top)
+
+
+def _largest(probability: torch.Tensor, top: int) -> torch.Tensor:
+    found = probability.topk(min(top, probability.shape[-1]), dim=-1).values
+    return torch.nn.functional.pad(found, (0, top - found.shape[-1]))
 
 
 def check_numbers(values: np.ndarray | torch.Tensor, role: str) -> None:

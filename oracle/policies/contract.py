@@ -39,6 +39,12 @@ class Prices(Protocol):
         """Of a one-token step of the target."""
         ...
 
+    def round(
+        self, drafted: np.ndarray, context: np.ndarray | float = 0, passes: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Of an iteration that verifies ``drafted`` tokens after ``passes`` draft steps (default: as many)."""
+        ...
+
 
 class Signals:
     """What a drafter knows of the tokens of each draft, float32 [lanes, width], in the order of drafting.
@@ -46,9 +52,16 @@ class Signals:
     An array is fetched when its attribute is read.  Entries past a draft's end mean nothing.
     """
 
-    def __init__(self, shape: tuple[int, int], read: Callable[[str], np.ndarray]) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        read: Callable[[str], np.ndarray],
+        top: Callable[[int], np.ndarray] | None = None,
+    ) -> None:
         self.shape = shape
         self._read = read
+        self._top = top
+        self._tops: dict[int, np.ndarray] = {}
 
     @staticmethod
     def of(confidence: np.ndarray, entropy: np.ndarray, margin: np.ndarray) -> Signals:
@@ -71,15 +84,25 @@ class Signals:
         """Top-1 minus top-2 probability."""
         return self._read("margin")
 
+    def top(self, k: int) -> np.ndarray:
+        """The draft's ``k`` largest probabilities, largest first, float32 [lanes, width, k]."""
+        if self._top is None:
+            raise Unavailable("the largest probabilities of the draft are not at hand")
+        if k not in self._tops:
+            self._tops[k] = self._top(k)
+        return self._tops[k]
+
     @property
     def were_read(self) -> bool:
         """Whether any array has been fetched."""
-        return any(name in self.__dict__ for name in SIGNALS)
+        return bool(self._tops) or any(name in self.__dict__ for name in SIGNALS)
 
     def one_a_row(self) -> Signals:
         """The same tokens, each a draft of its own: [lanes * width, 1]."""
         size = self.shape[0] * self.shape[1]
-        return Signals((size, 1), lambda name: getattr(self, name).reshape(size, 1))
+        return Signals(
+            (size, 1), lambda name: getattr(self, name).reshape(size, 1), lambda k: self.top(k).reshape(size, 1, k)
+        )
 
 
 class Unavailable(ValueError):
@@ -96,7 +119,7 @@ def unseen(drafted: np.ndarray) -> Signals:
     def read(name: str) -> np.ndarray:
         raise Unseen(f"{name} is read where only the outcome of an iteration is known")
 
-    return Signals((len(drafted), int(np.max(drafted, initial=0))), read)
+    return Signals((len(drafted), int(np.max(drafted, initial=0))), read, lambda k: read(f"the {k} most likely"))
 
 
 @dataclass(frozen=True)
@@ -137,6 +160,13 @@ class Policy:
         """
         return state
 
+    def trained_on(self) -> frozenset[str]:
+        """The prompts that it was fitted to, as ``oracle.records.prompts.digests`` names them; a replay refuses those.
+
+        Empty where nothing was fitted, or where the user asked for the prompts of the training all the same.
+        """
+        return frozenset()
+
     def next_prompt(self, state: State) -> State | None:
         """State with which the next prompt begins, from the last one's; None, or not overridden: `start` anew.
 
@@ -146,7 +176,8 @@ class Policy:
 
     def __str__(self) -> str:
         name = NAMES.get(type(self), type(self).__name__)
-        keys = [f"{item.name}={value_text(getattr(self, item.name))}" for item in dataclasses.fields(self)]
+        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if not _is_off(self, item)}
+        keys = [f"{key}={value_text(value)}" for key, value in values.items()]
         return f"{name}:{','.join(keys)}" if keys else name
 
 
@@ -271,6 +302,12 @@ def share(name: str, value: Any, high: float = 1.0, off: str = "") -> None:
     value = float(value)
     if not (math.isfinite(value) and 0 <= value <= high):
         raise ValueError(f"{name}={value}: must be between 0{off} and {high:g}")
+
+
+def _is_off(policy: Policy, item: dataclasses.Field) -> bool:
+    """Whether a field is one that stands in a policy's text only where it was set: empty, or a flag that is off."""
+    value = getattr(policy, item.name)
+    return (value is False or value == "") and type(value) is type(item.default) and value == item.default
 
 
 def value_text(value: Any) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from oracle.policies.contract import Policy, Prices, Signals, State
+from oracle.policies.contract import Policy, Prices, Signals, State, share, whole
 from oracle.policies.thresholds import Below
 
 
@@ -15,10 +16,15 @@ from oracle.policies.thresholds import Below
 class Plain(Policy):
     """No draft at all: the target decodes alone."""
 
+    found_in: ClassVar[tuple[str, ...]] = ("transformers", "vLLM", "SGLang", "llama.cpp")
+
 
 @dataclass(frozen=True)
 class Constant(Below):
     """Draft ``tokens`` every time (transformers before 4.45, gpt-fast).  A threshold makes it `dynamic`."""
+
+    source: ClassVar[str] = "Leviathan et al., arXiv 2211.17192"
+    found_in: ClassVar[tuple[str, ...]] = ("transformers", "vLLM", "SGLang", "llama.cpp")
 
     tokens: int = 5
     threshold: float = 0.0
@@ -31,6 +37,9 @@ class Length(NamedTuple):
 @dataclass(frozen=True)
 class HeuristicTransient(Below):
     """``tokens`` + 2 after a draft that was accepted whole, else max(1, ``tokens`` - 1); anew for each prompt."""
+
+    source: ClassVar[str] = "Transformers, schedule heuristic_transient"
+    found_in: ClassVar[tuple[str, ...]] = ("transformers",)
 
     tokens: int = 5
     threshold: float = 0.0
@@ -48,10 +57,24 @@ class HeuristicTransient(Below):
 
 @dataclass(frozen=True)
 class Heuristic(HeuristicTransient):
-    """The same, but the next prompt starts with the last one's value: the order of prompts matters."""
+    """`heuristic_transient` whose last value is the first of the next prompt: the order of prompts matters."""
+
+    source: ClassVar[str] = "Transformers, schedule heuristic"
+    found_in: ClassVar[tuple[str, ...]] = ("transformers",)
 
     def next_prompt(self, state: State) -> State:
         return state
+
+
+@dataclass(frozen=True)
+class HeuristicWhole(Heuristic):
+    """`heuristic` where a draft that stopped before its budget counts as refused (transformers up to 4.46)."""
+
+    source: ClassVar[str] = "Transformers up to 4.46, schedule heuristic"
+    found_in: ClassVar[tuple[str, ...]] = ("transformers up to 4.46",)
+
+    def update(self, state: Length, drafted: np.ndarray, accepted: np.ndarray, signals: Signals) -> Length:
+        return Length(np.maximum(1, state.tokens - 1 + 3 * (accepted == state.tokens)))
 
 
 class Stair(NamedTuple):
@@ -67,6 +90,9 @@ _WINS = np.array([2, 2, 4, 10, 6, 4, 3, 2, 2])  # to climb from each of them
 class Staircase(Policy):
     """Lengths 3, 4, 6, 8, 12, 16, 24, 32, 48: up after some drafts accepted whole, down after any other (llama.cpp)."""
 
+    source: ClassVar[str] = "llama.cpp, adaptive draft lengths"
+    found_in: ClassVar[tuple[str, ...]] = ("llama.cpp",)
+
     def start(self, lanes: int, cost: Prices | None = None) -> Stair:
         return Stair(np.zeros(lanes, np.int64), np.zeros(lanes, np.int64))
 
@@ -79,3 +105,70 @@ class Staircase(Policy):
         climbs = wins >= _WINS[state.size]
         size = np.where(won, state.size + climbs, state.size - 1)
         return Stair(np.clip(size, 0, len(_SIZES) - 1), np.where(climbs, 0, wins))
+
+
+class Average(NamedTuple):
+    size: np.ndarray  # int64 [lanes], index of the length
+    mean: np.ndarray  # float64 [lanes], moving average of accepted tokens
+    count: np.ndarray  # int64 [lanes], iterations so far
+
+
+@dataclass(frozen=True)
+class Ema(Policy):
+    """The length of ``sizes`` that suits a moving average of accepted tokens, on to the next prompt (SGLang adaptive).
+
+    After ``warmup`` iterations, and every ``every`` from then on: down while the average is at most the next shorter
+    length - 0.5 - ``down``, then up while it is above the length - 0.5.  It begins with the middle length, and with an
+    average one below it.  A server's average lives as long as the server, so the order of prompts matters.
+    """
+
+    source: ClassVar[str] = "SGLang, adaptive speculative steps"
+    found_in: ClassVar[tuple[str, ...]] = ("SGLang",)
+
+    sizes: str = "1/3/5/7"
+    rate: float = 0.2
+    warmup: int = 10
+    every: int = 5
+    down: float = 0.25
+
+    def __post_init__(self) -> None:
+        numbers = _sizes_of(self.sizes)
+        if list(numbers) != sorted(set(numbers)):
+            raise ValueError(f"sizes={self.sizes}: each length must be above the one before it")
+        share("rate", self.rate)
+        whole("warmup", self.warmup, 0)
+        whole("every", self.every, 1)
+        share("down", self.down)
+
+    def start(self, lanes: int, cost: Prices | None = None) -> Average:
+        middle = len(self._lengths) // 2
+        mean = np.full(lanes, float(self._lengths[middle] - 1))
+        return Average(np.full(lanes, middle), mean, np.zeros(lanes, np.int64))
+
+    def budget(self, state: Average) -> np.ndarray:
+        return self._lengths[state.size]
+
+    def update(self, state: Average, drafted: np.ndarray, accepted: np.ndarray, signals: Signals) -> Average:
+        drew = drafted > 0  # a server drafts in every iteration: one without room for it is none
+        mean = np.where(drew, (1 - self.rate) * state.mean + self.rate * accepted, state.mean)
+        count = state.count + drew
+        due = drew & (count > self.warmup) & ((count - self.warmup) % self.every == 0)
+        # Lengths increase, so stepping while a bound holds is to count the bounds that the average is above.
+        bounds = self._lengths[:-1] - 0.5
+        lower = np.minimum(state.size, np.searchsorted(bounds - self.down, mean))
+        return Average(np.where(due, np.maximum(lower, np.searchsorted(bounds, mean)), state.size), mean, count)
+
+    def next_prompt(self, state: State) -> State:
+        return state
+
+    @functools.cached_property
+    def _lengths(self) -> np.ndarray:
+        return np.array(_sizes_of(self.sizes))
+
+
+def _sizes_of(text: str) -> tuple[int, ...]:
+    """The lengths of "1/3/5".  Raises ValueError for what is none."""
+    pieces = text.split("/")
+    if not all(piece.isascii() and piece.isdigit() and 0 < len(piece) < 10 and int(piece) > 0 for piece in pieces):
+        raise ValueError(f"sizes={text!r}: must be lengths from 1 on, such as 1/3/5/7")
+    return tuple(map(int, pieces))

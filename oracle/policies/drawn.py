@@ -5,13 +5,11 @@ from __future__ import annotations
 import functools
 import hashlib
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from oracle.policies.contract import Policy, Prices, Signals, State, whole
-
-LONGEST = 1000  # tokens; every length up to it is drawn, and all are ordered at once
 
 
 class Drawn(NamedTuple):
@@ -26,11 +24,15 @@ class Random(Policy):
     prompt goes on where the last one ended.  So the run can be replayed exactly, and the order of prompts matters.
     """
 
+    MOST: ClassVar[int] = 1000  # tokens: every length up to it is drawn, and all are ordered at once
+    source: ClassVar[str] = "this toolkit, to see every length under the same conditions"
+    found_in: ClassVar[tuple[str, ...]] = ()
+
     tokens: int = 20
     seed: int = 0
 
     def __post_init__(self) -> None:
-        whole("tokens", self.tokens, 1, LONGEST)
+        whole("tokens", self.tokens, 1, self.MOST)
         whole("seed", self.seed, 0)
 
     def start(self, lanes: int, cost: Prices | None = None) -> Drawn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,9 @@ class Roc(Policy):
 
     With more than five outcomes of both kinds, threshold = argmin(false positive rate + 3 * false negative rate).
     """
+
+    source: ClassVar[str] = "Transformers, where scikit-learn is installed"
+    found_in: ClassVar[tuple[str, ...]] = ("transformers",)
 
     tokens: int = 20
     threshold: float = 0.4
@@ -141,6 +144,8 @@ class Level(NamedTuple):
 @dataclass(frozen=True)
 class AdaEDL(Policy):
     """Stop after a token with 1 - sqrt(0.2 * entropy) below a threshold that follows the accepted share (AdaEDL)."""
+
+    source: ClassVar[str] = "Agrawal et al., arXiv 2410.18351"
 
     tokens: int = 16
     threshold: float = 0.4

@@ -7,41 +7,48 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import math
-import re
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from oracle.policies import files
-from oracle.policies.contract import NAMES, Policy, value_text
-from oracle.policies.counting import Constant, Heuristic, HeuristicTransient, Plain, Staircase
+from oracle.policies.bandits import Exp3, TapOut, Ucb
+from oracle.policies.contract import NAMES, Policy
+from oracle.policies.counting import Constant, Ema, Heuristic, HeuristicTransient, HeuristicWhole, Plain, Staircase
 from oracle.policies.drawn import Random
 from oracle.policies.files import FromFunction
+from oracle.policies.gains import ExpectedGain
 from oracle.policies.learning import AdaEDL, Roc
+from oracle.policies.texts import built, values_of
 from oracle.policies.thresholds import Dynamic, Kangaroo, MaxConfidence, PMin, Survival, Svip
+from oracle.policies.trained import Disco, Margin, SpecDecPP
 
 POLICIES: dict[str, type[Policy]] = {
     "none": Plain,
     "constant": Constant,
     "heuristic": Heuristic,
     "heuristic_transient": HeuristicTransient,
+    "heuristic-4.46": HeuristicWhole,
     "dynamic": Dynamic,
     "roc": Roc,
     "max-confidence": MaxConfidence,
     "kangaroo": Kangaroo,
     "svip": Svip,
     "survival": Survival,
+    "disco": Disco,
+    "specdec++": SpecDecPP,
+    "expected-gain": ExpectedGain,
+    "margin": Margin,
     "adaedl": AdaEDL,
     "p-min": PMin,
     "staircase": Staircase,
+    "ema": Ema,
+    "ucb": Ucb,
+    "exp3": Exp3,
+    "tapout": TapOut,
     "random": Random,
 }
 NAMES.update((kind, name) for name, kind in POLICIES.items())
 # What is compared where no policy is named.
 USUAL = ("constant:tokens=5", "heuristic", "dynamic", "oracle:detect", "oracle:clairvoyant", "oracle:optimal")
-
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 
 
 def as_policy(policy: str | Policy | Callable) -> Policy:
@@ -86,29 +93,37 @@ def parse(text: str, *, run_files: bool = False) -> Policy:
             raise ValueError(f"unknown policy {name!r}{suggest(name, POLICIES)}; legal: {', '.join(POLICIES)}")
         kind = POLICIES[name]
     if isinstance(kind, FromFunction):
-        return dataclasses.replace(kind, **_values(text, name, rest, {"tokens": kind.tokens}))
-    values = _values(text, name, rest, {item.name: item.default for item in dataclasses.fields(kind)})
-    try:
-        policy = kind(**values)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"policy {text!r}: {error}") from None
-    for key, value in values.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"policy {text!r}: {key}={value} is not a finite number")
-    return policy
+        return dataclasses.replace(kind, **values_of(text, name, rest, {"tokens": kind.tokens}))
+    return built(kind, text, name, rest)
 
 
 def recorded(text: str) -> Policy | None:
-    """The policy that a text in a record names; None for one of a user's own, which such a text cannot bring back."""
+    """The policy that a text in a record names; None for one of a user's own, which such a text cannot bring back.
+
+    Nor does it open a file that the text names: a record comes from anywhere.
+    """
     try:
-        return parse(text)
+        return None if _names_a_file(text) else parse(text)
     except ValueError:
         return None
+
+
+def _names_a_file(text: str) -> bool:
+    """Whether a policy's text has a key that is a file to read."""
+    keys = text.partition(":")[2].split(",")
+    return any(key.strip() == "file" and value.strip() for key, _, value in (each.partition("=") for each in keys))
 
 
 def name_of(policy: str | Policy | Callable) -> str:
     """What results call a policy that a user handed over: its text as given, or the object's own."""
     return policy.strip() if isinstance(policy, str) else str(as_policy(policy))
+
+
+def taken_in_sample(text: str) -> str:
+    """The text of a policy that is to be judged on the prompts of its training too; any other text as it is."""
+    if text.strip().startswith("oracle:") or not as_policy(text).trained_on():
+        return text
+    return f"{text.strip()},in_sample=True"
 
 
 def by_name(policies: Iterable[str | Policy | Callable]) -> dict[str, str | Policy | Callable]:
@@ -141,47 +156,3 @@ def usage(name: str) -> str:
 def list_policies() -> dict[str, str]:
     """Every listed policy with its keys and defaults as text, and what it does in a sentence."""
     return {usage(name): " ".join((POLICIES[name].__doc__ or "").split("\n\n")[0].split()) for name in POLICIES}
-
-
-def _values(text: str, name: str, rest: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """The keys and values written in ``rest``; ``fields`` are the legal keys and their defaults."""
-    values: dict[str, Any] = {}
-    for pair in filter(None, (piece.strip() for piece in rest.split(","))):
-        key, equals, value = (piece.strip() for piece in pair.partition("="))
-        if key not in fields or not equals:
-            legal = ", ".join(_key_text(key, default) for key, default in fields.items()) or "no keys"
-            raise ValueError(f"policy {text!r}: {pair!r} is not a key=value that {name} knows; legal: {legal}")
-        if key in values:
-            raise ValueError(f"policy {text!r}: {key} is given twice")
-        values[key] = _convert(text, key, value, fields[key])
-    return values
-
-
-def _key_text(key: str, default: Any) -> str:
-    return f"{key}=..." if default is dataclasses.MISSING else f"{key}={value_text(default)}"
-
-
-def _convert(text: str, key: str, value: str, default: Any) -> Any:
-    """``value`` as the type of the key's default; a number where there is none."""
-    if isinstance(default, str):
-        return value
-    if isinstance(default, bool):
-        if value not in ("True", "False"):
-            raise ValueError(f"policy {text!r}: {key}={value!r} is not True or False")
-        return value == "True"
-    if isinstance(default, float) and value.lstrip("+-").lower() in ("nan", "inf", "infinity"):
-        return float(value)  # the policy says what it takes instead
-    integer = _INTEGER.fullmatch(value) is not None
-    if isinstance(default, int):
-        if not integer:
-            raise ValueError(f"policy {text!r}: {key}={value!r} is not a whole number")
-        return _int(text, key, value)
-    if not integer and _DECIMAL.fullmatch(value) is None:
-        raise ValueError(f"policy {text!r}: {key}={value!r} is not a number")
-    return _int(text, key, value) if integer and not isinstance(default, float) else float(value)
-
-
-def _int(text: str, key: str, value: str) -> int:
-    if len(value) > 30:  # Python refuses to read numbers of thousands of digits, in words of its own
-        raise ValueError(f"policy {text!r}: {key} has {len(value)} digits; give a smaller number")
-    return int(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,15 +36,22 @@ class Below(TokenRule):
 class Dynamic(Below):
     """Stop after a token with confidence below ``threshold``, at most ``tokens`` (transformers since 4.45)."""
 
+    source: ClassVar[str] = "Transformers 4.45; Mamou et al., arXiv 2405.04304"
+    found_in: ClassVar[tuple[str, ...]] = ("transformers",)
+
 
 @dataclass(frozen=True)
 class MaxConfidence(Below):
     """The rule of `dynamic` in the toolkit's own loop, whose threshold nothing refits."""
 
+    source: ClassVar[str] = "Kim et al. (BiLD), arXiv 2302.07863"
+
 
 @dataclass(frozen=True)
 class Kangaroo(Below):
     """Stop after a token with confidence below 0.6, at most 6 (Kangaroo)."""
+
+    source: ClassVar[str] = "Liu et al., arXiv 2404.18911"
 
     tokens: int = 6
     threshold: float = 0.6
@@ -52,6 +60,9 @@ class Kangaroo(Below):
 @dataclass(frozen=True)
 class PMin(TokenRule):
     """At most ``n_max``; drops a token less likely than ``p_min``, and a draft shorter than ``n_min`` (llama.cpp)."""
+
+    source: ClassVar[str] = "llama.cpp, draft-p-min"
+    found_in: ClassVar[tuple[str, ...]] = ("llama.cpp",)
 
     n_max: int = 16
     n_min: int = 0
@@ -76,6 +87,8 @@ class PMin(TokenRule):
 @dataclass(frozen=True)
 class Svip(TokenRule):
     """Stop after a token with sqrt(``factor`` * entropy) above ``threshold``, at most ``tokens`` (SVIP)."""
+
+    source: ClassVar[str] = "Zhang et al., arXiv 2411.18462"
 
     tokens: int = 40
     threshold: float = 0.3

@@ -41,6 +41,7 @@ class Column:
     choices: tuple[str, ...] = ()  # legal texts; any but the empty one where there are none
     nullable: bool = False  # a value may be missing
     nan: bool = False  # not-a-number is a legal value
+    on_request: bool = False  # recorded only where it was asked for: a trace without it lacks nothing
 
     @property
     def depth(self) -> int:
@@ -156,6 +157,14 @@ TRACE: tuple[Column, ...] = (
     _probability(
         "overrun_margin", "Margin of the draft's distribution at each.", "miss", inner="overrun", kind="chain",
     ),
+    _probability(
+        "draft_top", "The draft's `top_k` largest probabilities at t, largest first.", inner="top", kind="chain",
+        on_request=True,
+    ),
+    _probability(
+        "draft_top_after", "The same for each token of the overrun, one after the other.", "miss", inner="top_after",
+        kind="chain", on_request=True,
+    ),
     Column(
         "run", pa.int32(), np.int64,
         "Tokens accepted if drafting from t never stopped, at most `round_limit`.", "token",
@@ -233,6 +242,7 @@ def markdown(columns: Sequence[Column]) -> str:
     for column in columns:
         shape = AXES[column.axis] + ("[any]" if column.inner else "")
         kept = f"optional{f', {column.kind} drafts' if column.kind else ''}" if column.optional else "always"
+        kept += ", on request" if column.on_request else ""
         legal = column.legal + (", or null" if column.nullable else "")
         rows.append((f"`{column.name}`", str(column.scalar), shape, legal, kept, str(column.since), column.meaning))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"

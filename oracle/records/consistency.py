@@ -37,6 +37,7 @@ def check_trace(columns: Columns, meta: Mapping) -> None:
         _check_rounds(columns, meta["round_limit"])
     else:
         _check_overruns(columns, meta.get("max_overrun", 0))
+        _check_top(columns, meta.get("top_k", 0))
 
 
 def _check_texts(columns: Columns, eos: list[int]) -> None:
@@ -81,6 +82,19 @@ def _check_overruns(columns: Columns, most: int) -> None:
     if inner is not None:
         size = inner.lengths(1)
         _expect_each(inner, size <= most, f"an overrun of {{size}} tokens, max_overrun is {most}", size=size)
+
+
+def _check_top(columns: Columns, most: int) -> None:
+    text, after, said = (columns.get(name) for name in ("draft_top", "draft_top_after", "overrun_tokens"))
+    if text is None and after is None:
+        return
+    if text is None or after is None or said is None or not most:
+        raise Refused("draft_top goes with draft_top_after, overrun_tokens and a top_k above 0 in the trace's meta")
+    size = text.lengths(1)
+    _expect_each(text, size == most, f"{{size}} probabilities in draft_top where top_k is {most}", size=size)
+    size, tokens = after.lengths(1), said.lengths(1)
+    words = f"{{size}} probabilities in draft_top_after for {{tokens}} tokens; top_k is {most}"
+    _expect_each(after, size == most * tokens, words, size=size, tokens=tokens)
 
 
 def _check_rounds(columns: Columns, most: int) -> None:

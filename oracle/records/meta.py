@@ -55,6 +55,7 @@ class TraceMeta(_Meta, total=False):
     schema: Required[Count]
     eos_token_ids: Required[Tokens]
     max_overrun: Count
+    top_k: Count
     batch_size: Positive
     draft_kind: Text
     dtype: Text | None

@@ -78,6 +78,8 @@ class Record:
     overrun_confidence: Sequence[np.ndarray] | None = None  # M arrays, float32
     overrun_entropy: Sequence[np.ndarray] | None = None
     overrun_margin: Sequence[np.ndarray] | None = None
+    draft_top: Sequence[np.ndarray] | None = None  # T arrays, float32 [top_k]
+    draft_top_after: Sequence[np.ndarray] | None = None  # M arrays, float32 [tokens of the overrun x top_k]
     run: np.ndarray | None = None  # int32 [T], of a round draft
     round_tokens: Sequence[np.ndarray] | None = None  # T arrays, int32 [<= round_limit]
     round_confidence: Sequence[np.ndarray] | None = None  # T arrays, float32
@@ -212,7 +214,11 @@ class Trace:
     @functools.cached_property
     def lacks(self) -> tuple[str, ...]:
         """Names of the optional columns of this kind of draft that the trace lacks; "overruns" for all of those."""
-        missing = [column.name for column in _columns_of(self.meta) if column.optional and self._value(column) is None]
+        missing = [
+            column.name
+            for column in _columns_of(self.meta)
+            if column.optional and not column.on_request and self._value(column) is None
+        ]
         if self.overruns is None and self.draft_kind == "chain":
             missing = [name for name in missing if not name.startswith("overrun_")] + ["overruns"]
         return tuple(missing)

@@ -28,6 +28,7 @@ from analysis.replay.simulate import replay, simulate, simulate_totals  # noqa: 
 from analysis.study import findings  # noqa: E402
 from oracle.policies import POLICIES, Signals, parse  # noqa: E402
 from oracle.policies.contract import Policy, after_prompt, sent_of, stops_at  # noqa: E402
+from oracle.policies.facts import facts  # noqa: E402
 from oracle.records.trace import Trace, iter_records, write_meta, write_part  # noqa: E402
 
 COSTS = {"flat": CostModel(draft=0.1), "a curve": CostModel(0.1, verify=((1, 1), (8, 1.2), (16, 2)))}
@@ -95,10 +96,13 @@ def report(line: str) -> None:
 
 
 def _policies(trace: Trace, few: Trace) -> None:
+    """A policy that learns on from one text to the next is walked text by text: of those a twentieth is enough."""
+    some = synthetic(max(1, trace.prompts // 20), max_overrun=48)
     for name in POLICIES:
         policy = parse(name)
-        count = len(replay(trace, policy).at)
-        fast = seconds(lambda policy=policy: replay(trace, policy))
+        whole = some if facts(name).carries_over else trace
+        count = len(replay(whole, policy).at)
+        fast = seconds(lambda policy=policy, whole=whole: replay(whole, policy))
         walked = []
         slow = seconds(lambda policy=policy, walked=walked: walked.append(walk(few, policy)), 1)
         if walked[0] != len(replay(few, policy).at):

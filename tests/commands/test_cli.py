@@ -27,7 +27,10 @@ COMMANDS = [
     "validate",
     "fit",
     "stats",
+    "train",
     "plot",
+    "policies",
+    "predict",
     "report",
 ]
 

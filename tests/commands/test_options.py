@@ -72,13 +72,13 @@ def test_every_number_on_the_command_line_is_bounded_on_both_sides():
             if kind in ("<class 'int'>", "<class 'float'>"):
                 flag = option.opts[0]
                 for value in ("-1", "99999999999999999999", *(["nan", "inf"] if "float" in kind else [])):
-                    done = run(name, *(["histogram"] if name == "plot" else []), f"{flag}={value}")
+                    done = run(name, *{"plot": ["histogram"], "train": ["margin"]}.get(name, []), f"{flag}={value}")
                     assert done.exit_code == 2 and f"{flag} is " in done.output, (name, flag, value, done.output)
 
 
 def test_an_option_of_several_commands_is_one_option():
     """Same flag, same help; but for what means another thing there: a page's runs, prices fitted, given, or of two."""
-    own = {"--runs", "--dataset", "--cost", "--draft-cost", "--limit", "--output"}
+    own = {"--runs", "--dataset", "--cost", "--draft-cost", "--limit", "--output", "--plot"}
     seen = {}
     for command in get_command(app).commands.values():
         for option in (each for each in command.params if each.opts[0] not in own | {"--help"}):
@@ -111,6 +111,12 @@ def test_an_option_of_several_commands_is_one_option():
         (["measure", "FILE"], "is a file; name a folder"),
         (["validate", "--out", "FILE"], "is a file; name a folder"),
         (["validate", "--plot", "x.gif"], ".png"),
+        (["predict", "--acceptance", "0.8", "--plot", "x.gif"], ".png"),
+        (["predict"], "--acceptance is missing"),
+        (["predict", "--published", "--acceptance", "0.8"], "pairs of its own"),
+        (["predict", "--acceptance", "0.8", "--verify", "1:1,x"], "such as 1:1,4:1.1"),
+        (["predict", "--acceptance", "0.8", "--verify", "2:1"], "must start at 1"),
+        (["predict", "--acceptance", "0.8", "--verify", "1:1", "--cost", "x"], "exclude each other"),
         (["demo", "FILE"], "is a file; name a folder"),
     ],
 )

@@ -19,11 +19,10 @@ from oracle.policies.thresholds import Dynamic, PMin
 
 def some_policy(kind):
     """Objects of a class with any legal numbers."""
-    numbers = {
-        item.name: st.integers(1, MOST_TOKENS) if isinstance(item.default, int) else st.floats(0, 1)
-        for item in dataclasses.fields(kind)
-    }
-    return st.builds(kind, **numbers)
+    most = getattr(kind, "MOST", MOST_TOKENS)
+    values = {int: st.integers(1, most), float: st.floats(0, 1)}
+    fields = dataclasses.fields(kind)
+    return st.builds(kind, **{item.name: values.get(type(item.default), st.just(item.default)) for item in fields})
 
 
 @settings(derandomize=True, deadline=None)

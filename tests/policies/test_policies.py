@@ -7,10 +7,11 @@ from builders.traces import pattern, trace
 from analysis.replay.simulate import simulate
 from oracle.policies import POLICIES, Policy, Signals, parse
 from oracle.policies.contract import unseen
-from oracle.policies.counting import Heuristic, HeuristicTransient, Staircase
+from oracle.policies.counting import Heuristic, HeuristicTransient, HeuristicWhole, Staircase
 from oracle.policies.drawn import Random
 from oracle.policies.learning import AdaEDL, Level, Roc, roc_thresholds
 from oracle.policies.thresholds import PMin, Survival, Svip
+from oracle.policies.trained import SpecDecPP
 
 
 def budgets(policy, outcomes):
@@ -31,6 +32,13 @@ def one(*confidence):
 def test_heuristic_by_hand():
     assert budgets(Heuristic(5), [True, True, False, False, True]) == [7, 9, 8, 7, 9]
     assert budgets(HeuristicTransient(5), [False] * 5) == [4, 3, 2, 1, 1]
+
+
+def test_the_older_heuristic_takes_a_draft_that_stopped_early_for_a_failure():
+    assert budgets(HeuristicWhole(5), [True, True, False, False, True]) == [7, 9, 8, 7, 9]
+    three = np.array([3])
+    for policy, tokens in ((Heuristic(5), 7), (HeuristicWhole(5), 4)):
+        assert policy.update(policy.start(1), three, three, unseen(three)).tokens == [tokens]
 
 
 def test_heuristic_counts_an_empty_round_as_accepted_whole():
@@ -175,6 +183,15 @@ def test_adaedl_starts_at_1_8_nats_and_follows_the_accepted_share():
 def test_survival_reads_the_whole_draft():
     # 0.6, 0.36, 0.216, 0.1296: below 0.2 for the first time at the fourth.
     assert Survival().stop(one(0.6, 0.6, 0.6, 0.6), ()).tolist() == [[False, False, False, True]]
+
+
+def test_specdec_stops_once_a_refusal_is_likely_and_not_before_two():
+    # 1 - 0.6, 1 - 0.36, 1 - 0.216 = 0.784: above 0.7 for the first time at the third, which is still sent.
+    assert SpecDecPP().stop(one(0.6, 0.6, 0.6), ()).tolist() == [[False, False, True]]
+    assert SpecDecPP().stop(one(0.1, 0.9), ()).tolist() == [[False, True]]
+    assert SpecDecPP(least=1).stop(one(0.1, 0.9), ()).tolist() == [[True, True]]
+    t = trace(pattern("++++++++", confidence=[0.6] * 8))
+    assert simulate(t, "specdec++").drafted.tolist() == [3, 3]
 
 
 def test_p_min_drops_the_token_that_stops_it_and_what_is_too_short():

@@ -185,7 +185,10 @@ def test_hiding_what_was_not_kept(page):
 def test_attacks_add_no_element(page):
     count = "return document.querySelectorAll(arguments[0]).length"
     assert page.execute_script(count, "script") == 2
-    assert page.execute_script(count, "img:not(.plot), svg:not(.interval, .split), iframe, object, link:not([rel=icon])") == 0
+    assert (
+        page.execute_script(count, "img:not(.plot), svg:not(.interval, .split), iframe, object, link:not([rel=icon])")
+        == 0
+    )
     assert page.execute_script(count, "#view-text b, #view-text img, #view-text script") == 0
     loaded = page.execute_script("return performance.getEntriesByType('resource').map(e => e.name)")
     assert all(name.startswith("data:") for name in loaded)

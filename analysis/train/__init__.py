@@ -1,0 +1,1 @@
+"""Fits what a policy may learn from a recorded trace."""
