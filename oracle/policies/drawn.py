@@ -25,8 +25,6 @@ class Random(Policy):
     """
 
     MOST: ClassVar[int] = 1000  # tokens: every length up to it is drawn, and all are ordered at once
-    source: ClassVar[str] = "this toolkit, to see every length under the same conditions"
-    found_in: ClassVar[tuple[str, ...]] = ()
 
     tokens: int = 20
     seed: int = 0
