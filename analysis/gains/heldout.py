@@ -55,7 +55,7 @@ def best_held_out(constants: Sequence[Totals], tried: Sequence[Totals]) -> HeldO
             ratio(each.plain_seconds, found.seconds, log_variance=each.price_variance())
             for each, found in ((constant, fixed), (policy, best))
         ]
-    return HeldOut(constant.policy, policy.policy, len(tried), *speedups, gain, hidden)
+    return HeldOut(constant.policy, policy.policy, len(tried), speedups[0], speedups[1], gain, hidden)
 
 
 def _hindsight(above: np.ndarray, below: np.ndarray) -> Estimate:

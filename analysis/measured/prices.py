@@ -149,7 +149,7 @@ class _Drafts:
 
     @staticmethod
     def of(rounds: pd.DataFrame) -> _Drafts:
-        drafted = rounds[rounds.drafted > 0]
+        drafted = rounds.loc[rounds.drafted > 0]
         k, n = drafted.drafted.to_numpy(), drafted.context.to_numpy()
         knots = _thinned(_often(drafted, k))
         design = np.column_stack([_stairs(k, knots), k * n + k * (k - 1) / 2])
@@ -207,7 +207,7 @@ class _Reading:
         first = rows.first.assign(
             seconds=rows.first.draft_seconds + rows.first.verify_seconds + rows.first.rest_seconds
         )
-        plain, drafts = first[first.plain], first[~first.plain]
+        plain, drafts = first.loc[first.plain], first.loc[~first.plain]
 
         def sums(table: pd.DataFrame, values: np.ndarray | pd.Series | None = None) -> np.ndarray:
             return np.bincount(table.cell, weights=values, minlength=cells).astype(float)
