@@ -4,6 +4,11 @@
 
 For each truth (``tests/builders/truths.py``), 5, 20 and 80 prompts and two prices it counts, of the verdicts made, the
 share in which each claim is false.  The truth of gains is that of 1,500 prompts of the same kind.
+
+Measured at a draft cost of 0.1 only, with truths of 600 prompts: 40 verdicts at 5 prompts, 30 at 20 and 8 at 80 of each
+of the five kinds, 390 in all (the flips of "coins" and "signal" are the same).  False were: i.i.d. rejected, 1 in 8 at
+80 prompts (none in 70 below); order matters, 1 in 40 at 5 (coins); a constant per prompt pays, 1 in 40 at 5 (within);
+every other claim never.
 """
 
 import argparse
