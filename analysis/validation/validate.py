@@ -194,7 +194,8 @@ def validate(
     folds = [Fold(cost)] if isinstance(cost, CostModel) else list(cost)
     for fold in folds:
         together(trace, [runs], fold.cost).expect()
-    fitted = {what_runs(as_policy(policy)) for fold in folds for policy in fold.cost.machine.get("fitted_on", ())}
+    named = [recorded(str(policy)) for fold in folds for policy in fold.cost.machine.get("fitted_on") or ()]
+    fitted = {what_runs(policy) for policy in named if policy is not None}
     ran = [policy for policy in runs.policies if policy != PLAIN]
     if policies is None:
         chosen = {policy: recorded(policy) for policy in ran}

@@ -212,6 +212,14 @@ def test_differences_are_explained():
     assert "from the threshold" in reason(SOURCE, f"dynamic:threshold={beside}", **at_threshold)
 
 
+def test_prices_that_name_a_file_of_policies_do_not_run_it(runs, cost, tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    told = dataclasses.replace(cost, machine=cost.machine | {"fitted_on": [f"{file}:Rule", *FIT]})
+    assert validate(SOURCE, runs, told).rows
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_policy_that_the_model_was_fitted_on_proves_nothing(runs, cost):
     with pytest.raises(ValueError, match=f"'{FIT[1]}': the cost model was fitted on it"):
         validate(SOURCE, runs, cost, policies=[FIT[1]])
