@@ -8,12 +8,16 @@ from collections.abc import Sequence
 from analysis.intervals import Estimate
 from analysis.measured.speedups import Measured
 from analysis.replay.oracles import is_oracle
+from analysis.replay.paired import paired
+from analysis.replay.result import Totals
 from analysis.replay.simulate import SimulationResult
 from analysis.report.markup import Markup, join, number, percent, range_words, table, tag
 from analysis.study import Study, canonical
 from analysis.verdict import NO_DRAFT
 from oracle.policies import parse
 from oracle.policies.library import settings_lines, settings_of
+
+_NAMED = 8  # settings that a sentence names
 
 
 def policies_section(study: Study) -> Markup:
@@ -29,17 +33,20 @@ def policies_section(study: Study) -> Markup:
     largest = max([1.2, *ends])
     again = (f"Simulated, the {len(some):,} measured prompts (95 %)",) if some else ()
     extra = (*again, "Measured speedup (95 %)") if study.measured else ()
+    baseline = next(iter(study.sweep.constants()), None)
+    against = () if baseline is None else ("Gain, % (95 %)",)
     head = (
         "Policy",
         "Simulated speedup (95 %)" if extra else "Speedup (95 %)",
         *extra,
         "",
+        *against,
         "Target passes",
         "Drafted",
         "Accepted",
         "Wasted",
         "Accepted share",
-        "Tokens per target pass",
+        "Tokens per pass",
     )
     rows = [
         (
@@ -48,6 +55,7 @@ def policies_section(study: Study) -> Markup:
             *((_with_range(dot) if result.policy in beside else "",) if some else ()),
             *_measured_cell(study, result.policy),
             interval_picture(dot, study.measured.get(result.policy), largest),
+            *(() if baseline is None else (_over(baseline, result),)),
             f"{result.iterations:,}",
             f"{result.draft_tokens:,}",
             f"{result.accepted_tokens:,}",
@@ -62,6 +70,11 @@ def policies_section(study: Study) -> Markup:
         f"Policies replayed on {study.name}: {study.trace.prompts:,} prompts, {study.trace.tokens:,} tokens. Speedups"
         " leave the reading of the prompt out. Bold: the fastest in simulation that is no oracle."
     )
+    if baseline is not None:
+        caption += (
+            f" Gain: how much faster than {baseline.policy}, the best constant lookahead on these prompts, compared"
+            " prompt by prompt."
+        )
     shown = table(head, rows, caption=caption, text_columns=(2 + len(extra),), best=fastest)
     words = [_cost_words(study), *_measured_words(study)]
     return join([*(tag("p", text) for text in words), shown, *_cautions(study, results)])
@@ -71,6 +84,16 @@ def _with_range(speedup: Estimate) -> Markup:
     """A speedup, and its interval in small type below: it is never shown without."""
     interval = "no interval" if math.isnan(speedup.low) else f"{speedup.low:.2f} to {speedup.high:.2f}"
     return join([number(speedup.value), tag("small", interval)], "")
+
+
+def _over(baseline: Totals, result: SimulationResult) -> Markup | str:
+    """How much faster than the baseline, in per cent, paired by prompt."""
+    if result.policy == baseline.policy:
+        return "baseline"
+    found = paired(baseline, result)
+    value, low, high = (100 * (end - 1) for end in (found.value, found.low, found.high))
+    interval = "no interval" if math.isnan(low) else f"{low:+.1f} to {high:+.1f}"
+    return join([f"{value:+.1f}", tag("small", interval)], "")
 
 
 def _measured_cell(study: Study, policy: str) -> tuple[object, ...]:
@@ -193,6 +216,7 @@ def settings(study: Study) -> Markup:
             f" {number(held.constant_speedup.value)} ({range_words(held.constant_speedup)}), the best of all"
             f" {number(held.policy_speedup.value)} ({range_words(held.policy_speedup)}).",
         ),
+        tag("p", _group_words(study), class_="note"),
         tag("pre", tag("code", settings_lines(policy)), tabindex="0", role="region", aria_label="Settings to paste"),
         tag(
             "p",
@@ -213,3 +237,15 @@ def settings(study: Study) -> Markup:
         words = f"Not tried, because the trace recorded too little for them: {', '.join(study.sweep.left_out)}."
         parts.append(tag("p", words, class_="note"))
     return join(parts)
+
+
+def _group_words(study: Study) -> str:
+    """Which of the settings that were tried may be the best, as far as these prompts tell."""
+    group = [each.policy for each in study.sweep.may_be_best]
+    if len(group) == 1:
+        return f"No other setting may be the best: {group[0]} is faster than each of them (95 %, all at once)."
+    named = ", ".join(group[:_NAMED]) + (f" and {len(group) - _NAMED} more" if len(group) > _NAMED else "")
+    return (
+        f"Not distinguishable from the best on these prompts (95 %, all at once) are {len(group)} of"
+        f" {len(study.sweep.results)}: {named}."
+    )

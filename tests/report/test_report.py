@@ -394,6 +394,20 @@ def test_a_loss_is_called_a_loss(tmp_path, undrawn):
     assert "none is seen to beat plain decoding here" in text and "num_assistant_tokens =" not in text
 
 
+def test_policies_stand_beside_the_best_constant_and_the_settings_in_their_group(tmp_path, undrawn):
+    data = trace(*(pattern("+++-" * 6, index=index) for index in range(12)), max_overrun=32)
+    source = Source(data, cost=CostModel(draft=0.1))
+    text = report([source], tmp_path / "report.html", policies=["constant:tokens=1"]).read_text(encoding="utf-8")
+    # A text takes 6 rounds of 3 tokens and 1.3 steps, or 12 of one token and 1.1 steps.
+    assert "Gain: how much faster than constant:tokens=3, the best constant lookahead on these prompts" in text
+    assert '<td class="number">-40.9<small>-40.9 to -40.9</small>' in text and ">baseline<" in text
+    assert "No other setting may be the best: constant:tokens=3 is faster than each of them" in text
+    data = trace(pattern("++++++++-" * 3), pattern("+-" * 9, index=1), pattern("+++-" * 5, index=2), max_overrun=32)
+    text = report([Source(data)], tmp_path / "few.html", policies=["constant:tokens=1"]).read_text(encoding="utf-8")
+    group = re.search(r"Not distinguishable from the best .* are (\d+) of (\d+): ([^<]*) and (\d+) more\.", text)
+    assert group and len(group[3].split(", ")) == 8 and 8 + int(group[4]) == int(group[1]) <= int(group[2])
+
+
 def test_markup_escapes_what_is_not_markup():
     assert tag("b", "<", Markup("<i>"), title='"&') == '<b title="&quot;&amp;">&lt;<i></b>'
     assert escape("a\x00\x1b[1m\u202eb\n") == "a��[1m�b\n" and "\x07" not in tag("b", title="\x07")
