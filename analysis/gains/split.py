@@ -226,15 +226,17 @@ def _persistence(trace: Trace) -> Estimate:
     share = hits[known] / count[known]
     products = (share - share.mean(axis=0)).prod(axis=1) if known.any() else np.zeros(1)
     value = products.sum() / max(len(products) - 1, 1)
-    return around(value, (products - products.mean()) / len(products))
+    even = np.full(len(products), 1 / len(products))
+    return around(value, (products - products.mean()) / len(products), even)
 
 
 def _split(actual: _Ratios, within: _Ratios, whole: _Ratios, slope: np.ndarray) -> Split:
     gain = [float(each.gain.mean()) for each in (actual, within, whole)]
     influence = [actual.influence, within.influence, whole.influence + slope]
+    shares = actual.below[0] / actual.below[0].sum()
     return Split(
-        coin=around(gain[2], influence[2]),
-        between=around(gain[1] - gain[2], influence[1] - influence[2]),
-        within=around(gain[0] - gain[1], influence[0] - influence[1]),
-        beyond=around(gain[0] - gain[2], influence[0] - influence[2]),
+        coin=around(gain[2], influence[2], shares),
+        between=around(gain[1] - gain[2], influence[1] - influence[2], shares),
+        within=around(gain[0] - gain[1], influence[0] - influence[1], shares),
+        beyond=around(gain[0] - gain[2], influence[0] - influence[2], shares),
     )

@@ -50,7 +50,8 @@ def test_the_sentence_says_what_is_known_and_what_would_be():
     other = totals("constant:tokens=5", np.tile([0.5, 0.62], 10))
     said = enough(found, other)
     assert said.prompts == 20 and list(said.needs) == [0.05, 0.03] and list(said.paired_needs) == [0.01]
-    assert said.within == pytest.approx(math.exp(t.ppf(0.975, 19) * 0.2 * math.sqrt(20 / 19) / math.sqrt(20)) - 1)
+    alike = math.exp(t.ppf(0.975, 19) * 0.2 * math.sqrt(20 / 19) / math.sqrt(20)) - 1
+    assert said.within == pytest.approx(alike, rel=2e-3)  # texts that are nearly alike
     few, many, beside = said.needs[0.05], said.needs[0.03], said.paired_needs[0.01]
     assert said.sentence == (
         f"dynamic is known to within ±10 %; ±5 % takes about {few} prompts, ±3 % {many}. Against constant:tokens=5, "

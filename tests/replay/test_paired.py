@@ -33,7 +33,7 @@ def test_simultaneous_intervals_by_hand():
     from scipy.stats import t
 
     base = totals("a", [1, 1])
-    found = simultaneous(base, [totals("b", [0.9, 1.1]), totals("c", [0.45, 0.55])])
+    found = simultaneous(base, [totals("b", [0.9, 1.1]), totals("c", [0.55, 0.45])])
     reach = 0.1 * t.ppf(1 - 0.025 / 2, 1)
     assert [each.value for each in found] == pytest.approx([1, 2])
     assert found[1].low == pytest.approx(2 * math.exp(-reach)) and found[1].high == pytest.approx(2 * math.exp(reach))
