@@ -41,6 +41,10 @@ class Estimate:
         """No end above ``bound``, which the true number cannot exceed; NaN stays."""
         return Estimate(self.value, self.low, float(np.minimum(self.high, bound)))
 
+    def at_least(self, bound: float) -> Estimate:
+        """No end below ``bound``, which the true number cannot fall short of; NaN stays."""
+        return Estimate(self.value, float(np.maximum(self.low, bound)), self.high)
+
     def __str__(self) -> str:
         if np.isnan(self.low):
             return f"{self.value:.3g}"

@@ -113,7 +113,7 @@ def prompts_for(above: np.ndarray, below: np.ndarray, share: float, log_variance
 def percent(share: float) -> str:
     """A share with its sign either way: ±8 %, ±0.4 %."""
     points = 100 * share
-    return f"±{points:.0f} %" if points >= 9.5 else f"±{points:.2g} %"
+    return f"±{points:.0f} %" if points >= 9.5 else f"±{round(points, 3):.2g} %"  # what is less is rounding
 
 
 def _needed(needs: dict[float, int | None]) -> str:

@@ -8,7 +8,7 @@ from scipy.stats import t
 
 from analysis.cost import CostModel
 from analysis.intervals import Estimate
-from analysis.replay.enough import enough, enough_of, prompts_for, within
+from analysis.replay.enough import enough, enough_of, percent, prompts_for, within
 from analysis.replay.result import Totals
 from analysis.replay.simulate import simulate
 from analysis.replay.sweep import baseline
@@ -38,6 +38,10 @@ def test_prices_that_are_not_known_so_well_are_no_matter_of_prompts():
     assert prompts_for(above, below, 0.05, 0.03**2) is None  # 1.96 times 3 % is more than 5 %
     more, all_ = prompts_for(above, below, 0.05, 0.02**2), prompts_for(above, below, 0.05)
     assert more is not None and all_ is not None and more > all_
+
+
+def test_a_width_that_is_rounding_is_none():
+    assert percent(2.2e-16) == "±0 %" and percent(0.004) == "±0.4 %" and percent(0.069) == "±6.9 %"
 
 
 def totals(policy, seconds):

@@ -83,7 +83,7 @@ def test_the_group_and_the_intervals_keep_their_level(prompts, alike):
 def test_a_held_out_best_by_hand():
     """Policy a is best on four prompts, b on the last: without that one a is chosen, and pays 9 there."""
     a, b = totals("a", [1, 1, 1, 1, 9]), totals("b", [2, 2, 2, 2, 1])
-    found = held_out([a, b])
+    found = held_out([a, b], folds=5)
     assert found is not None
     # Without one of the first four: a has 12, b 7.  Without the last: a has 4, b 8.
     assert found.seconds.tolist() == [2, 2, 2, 2, 9]
@@ -96,7 +96,7 @@ def test_a_held_out_best_is_dealt_alike_each_time():
     tried = many(np.random.default_rng(1).random((8, 33)))
     one, other = held_out(tried), held_out(tried)
     assert one is not None and other is not None and np.array_equal(one.seconds, other.seconds)
-    assert sum(one.chosen.values()) == 10
+    assert sum(one.chosen.values()) == 2  # halves
 
 
 def test_the_in_sample_best_promises_too_much_and_the_held_out_one_does_not():
