@@ -140,8 +140,8 @@ def _break_even(each: BreakEven, description: Description) -> str:
         price = "even a draft that costs nothing would not make a constant lookahead pay"
     else:
         price = (
-            f"{each.by} would just pay with a draft step at {each.draft_cost_needed:.2g} of a target step; here it "
-            f"costs {each.draft_cost:.2g}"
+            f"{each.by} would just pay with a draft step at {each.draft_cost_needed:.2g} of a target step; its own "
+            f"cost {each.draft_cost:.2g} here on average"
         )
     found = description.everything.acceptance_rate
     rate = "not known" if math.isnan(found.value) else str(found)

@@ -135,7 +135,7 @@ def test_a_loss_comes_first_and_says_why():
         "The draft does not pay at these prices: the best of 41 settings (here dynamic) "
     )
     assert "as long as 2.05 steps of the target alone: 0.90 for drafting (0.20 of it" in found.sentences[1]
-    assert "draft step at 0.4 of a target step; here it costs 0.8" in found.sentences[2]
+    assert "draft step at 0.4 of a target step; its own cost 0.8 here" in found.sentences[2]
     assert "i.i.d. acceptance of 0.90; here it is" in found.sentences[2]
     unsure = verdict(evidence(held_out=held(0.99, 0.995), loss=some_loss()))
     assert unsure.pays is None and "is not seen to pay" in unsure.sentences[0]
