@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from analysis.intervals import Estimate
 from analysis.measured.speedups import Measured
 from analysis.replay.oracles import is_oracle
+from analysis.replay.paired import paired
 from analysis.replay.simulate import SimulationResult
 from analysis.report.markup import Markup, join, number, percent, range_words, table, tag
 from analysis.study import Study, canonical
@@ -40,7 +41,9 @@ def policies_section(study: Study) -> Markup:
         "Wasted",
         "Accepted share",
         "Tokens per target pass",
+        "% over the best constant (95 %)",
     )
+    constant = study.sweep.best_constant()
     rows = [
         (
             tag("code", result.policy),
@@ -54,13 +57,15 @@ def policies_section(study: Study) -> Markup:
             f"{result.wasted:,}",
             percent(result.accepted_share),
             number(result.tokens_per_iteration),
+            "baseline" if result.policy == constant.policy else _gain(paired(constant, result)),
         )
         for result, speedup, dot in zip(results, speedups, drawn, strict=True)
     ]
     fastest = max(range(len(results)), key=lambda row: -1 if is_oracle(results[row].policy) else results[row].speedup)
     caption = (
         f"Policies replayed on {study.name}: {study.trace.prompts:,} prompts, {study.trace.tokens:,} tokens. Speedups"
-        " leave the reading of the prompt out. Bold: the fastest in simulation that is no oracle."
+        " leave the reading of the prompt out. Bold: the fastest in simulation that is no oracle. The"
+        f" last column is paired by prompt, against {constant.policy}, the constant that is best on these prompts."
     )
     shown = table(head, rows, caption=caption, text_columns=(2 + len(extra),), best=fastest)
     words = [_cost_words(study), *_measured_words(study)]
@@ -71,6 +76,12 @@ def _with_range(speedup: Estimate) -> Markup:
     """A speedup, and its interval in small type below: it is never shown without."""
     interval = "no interval" if math.isnan(speedup.low) else f"{speedup.low:.2f} to {speedup.high:.2f}"
     return join([number(speedup.value), tag("small", interval)], "")
+
+
+def _gain(found: Estimate) -> Markup:
+    """By how many per cent a policy is faster, its interval below."""
+    value, low, high = (f"{100 * (end - 1):+.1f}" for end in (found.value, found.low, found.high))
+    return join([value, tag("small", "no interval" if math.isnan(found.low) else f"{low} to {high}")], "")
 
 
 def _measured_cell(study: Study, policy: str) -> tuple[object, ...]:
