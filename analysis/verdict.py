@@ -20,6 +20,7 @@ from analysis.intervals import Estimate
 from analysis.replay.oracles import OPTIMAL
 
 SMALL_GAIN = 0.02  # of the time; less than this is not worth a policy, however well it is known
+UNKNOWN = 3.0  # times as fast: who can hide that much knows nothing
 SOME_SIGNAL, GOOD_SIGNAL = 0.65, 0.8  # AUC
 LONG_TAIL, MUCH_CUT = 0.1, 0.1  # shares of the accepted tokens that are worth a word
 NO_DRAFT = "none"
@@ -239,6 +240,8 @@ def _policies(held: HeldOut) -> tuple[bool | None, str]:
     if claim:
         return True, f"What signals and past outcomes foresee: {judged} over the best constant."
     hidden = f"the largest gain of one of them that the data could hide is {100 * (held.hidden - 1):.1f}%"
+    if held.hidden > UNKNOWN:
+        hidden = "how much one of them could gain, these prompts do not tell"
     return claim, (f"No setting that was tried is seen to beat the best constant: {judged} over it; {hidden}.")
 
 

@@ -195,3 +195,8 @@ def test_what_is_not_known_is_said_so():
     text = str(verdict(lost))
     assert "here it is not known." in text and "nan" not in text
     assert "no text has two of them" in text
+
+
+def test_a_bound_that_bounds_nothing_is_not_printed():
+    text = str(verdict(evidence(held_out=held(gain=sure(1.0), hidden=1.9e12))))
+    assert "these prompts do not tell" in text and "hide" not in text
