@@ -188,6 +188,8 @@ def _of_best(totals: np.ndarray, seconds: np.ndarray) -> np.ndarray:
 
 def _row(what: str, actual: _Ratios, within: _Ratios, whole: _Ratios) -> Gain:
     gain = ratio(actual.above[0], actual.below[0]).map(lambda end: end - 1)
+    if what in (OPTIMAL, HINDSIGHT):  # on the same texts neither can be slower than the constant
+        gain = gain.at_least(0)
     return Gain(what, gain, within.null(), whole.null())
 
 
