@@ -243,9 +243,9 @@ def _agreement(one: Trace, other: Trace) -> dict[str, Estimate]:
     alone = [Estimate(share, *(float(end[0]) for end in both)) for share, both in zip(shares, ends, strict=True)]
     moved = [(hits - share * tokens) / tokens.sum() for share, (hits, tokens) in zip(shares, counted, strict=True)]
     apart = shares[1] - shares[0]
-    long = sum(tokens / tokens.sum() for _, tokens in counted) / 2
+    long = np.mean([tokens / tokens.sum() for _, tokens in counted], axis=0)
     variance, free = weighed((moved[1] - moved[0])[:, None], long[:, None])
-    half = float(t_975(free)[0] * np.sqrt(variance[0]))
+    half = float(t_975(free)[0] * np.sqrt(variance)[0])
     return {
         "first_agreement": alone[0],
         "second_agreement": alone[1],
