@@ -74,7 +74,7 @@ class IidTest:
         if self.rejected:
             why = {
                 "shape": "the lengths of runs are not those of coin flips",
-                "spread": "prompts differ by more than chance",
+                "spread": "texts differ by more than coin flips do",
             }
             return f"I.i.d. acceptance is rejected: {' and '.join(why[name] for name in self.by)} ({tested})."
         deviations = {

@@ -41,6 +41,14 @@ class Estimate:
         """No end above ``bound``, which the true number cannot exceed; NaN stays."""
         return Estimate(self.value, self.low, float(np.minimum(self.high, bound)))
 
+    def at_least(self, bound: float) -> Estimate:
+        """No end below ``bound``, which the true number cannot fall short of; NaN stays."""
+        return Estimate(self.value, float(np.maximum(self.low, bound)), self.high)
+
+    def bare(self) -> Estimate:
+        """The number without an interval, where too few prompts stand behind one."""
+        return Estimate(self.value, np.nan, np.nan)
+
     def __str__(self) -> str:
         if np.isnan(self.low):
             return f"{self.value:.3g}"
@@ -102,37 +110,57 @@ def estimates(
     return [Estimate(*map(float, row)) for row in zip(value, low, high, strict=True)]
 
 
-def ratio(above: np.ndarray, below: np.ndarray, log_variance: float = 0.0) -> Estimate:
+def ratio(above: np.ndarray, below: np.ndarray, log_variance: float = 0.0, level: float = LEVEL) -> Estimate:
     """Ratio of the totals of two float [P] arrays, one number a prompt each: a speedup, from seconds.
 
     ``log_variance`` is an independent variance of the log of the ratio, that of prices, known with so many degrees of
     freedom that it counts as normal.  See `ratio_bands`.
     """
-    low, high, value = ratio_bands(above[:, None], below[:, None], log_variance)
+    low, high, value = ratio_bands(above[:, None], below[:, None], log_variance, level)
     return Estimate(float(value[0]), float(low[0]), float(high[0]))
 
 
 def ratio_bands(
-    above: np.ndarray, below: np.ndarray, log_variance: np.ndarray | float = 0.0
+    above: np.ndarray, below: np.ndarray, log_variance: np.ndarray | float = 0.0, level: float = LEVEL
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Low, high and value, float [J] each, of the J ratios of totals of float [P, J] arrays, one row a prompt.
 
     A t interval on the log of the linearised ratio (Cochran, Sampling Techniques, 1977, sections 6.3 and 6.4): prompt
-    p moves the log by e_p = above_p / sum(above) - below_p / sum(below), so its variance is P / (P - 1) sum(e_p^2),
-    with P - 1 degrees of freedom.  The log keeps the ends above 0 and a ratio and its inverse in agreement; t keeps the
-    level from 3 prompts on, where the bootstrap's intervals are too narrow.  The part of ``log_variance`` has normal
-    limits, and the squares of the two half widths are added (Zou and Donner 2008): with few prompts the degrees of
-    freedom of Welch and Satterthwaite trust a variance that came out small by chance.  A prompt with nothing in either
-    total does not count.  Ends are NaN where fewer than two prompts count, or a total is 0.
+    p moves the log by e_p = above_p / sum(above) - below_p / sum(below); its variance and degrees of freedom are those
+    of `weighed`, P / (P - 1) sum(e_p^2) and P - 1 where prompts are equally long.  The log keeps the ends above 0 and a
+    ratio and its inverse in agreement; t keeps the level from 3 prompts on, where the bootstrap's intervals are too
+    narrow.  The part of ``log_variance`` has normal limits, and the squares of the two half widths are added (Zou and
+    Donner 2008): with few prompts the degrees of freedom of Welch and Satterthwaite trust a variance that came out
+    small by chance.  A prompt with nothing in either total does not count.  Ends are NaN where fewer than two prompts
+    count, or a total is 0.
     """
-    counted = ((above != 0) | (below != 0)).sum(axis=0)
+    from scipy import special
+
     with np.errstate(divide="ignore", invalid="ignore"):
         value = above.sum(axis=0) / below.sum(axis=0)
-        moves = above / above.sum(axis=0) - below / below.sum(axis=0)
-        free = np.where(counted > 1, counted - 1.0, np.nan)
-        of_prompts = t_975(free) ** 2 * (moves**2).sum(axis=0) * counted / free
-        half = np.sqrt(of_prompts + NORMAL_975**2 * log_variance)
+        shares = above / above.sum(axis=0), below / below.sum(axis=0)
+        variance, free = weighed(shares[0] - shares[1], (shares[0] + shares[1]) / 2)
+        by_prompts, by_prices = (special.stdtrit(each, (1 + level) / 2) for each in (free, np.inf))
+        half = np.sqrt(by_prompts**2 * variance + by_prices**2 * log_variance)
         return value * np.exp(-half), value * np.exp(half), value
+
+
+def weighed(moves: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Variance of what prompts move by ``moves``, and its degrees of freedom, float [J] each, from float [P, J] arrays.
+
+    ``shares``: each prompt's share of the total.  A prompt that is most of the total draws the ratio to itself, so its
+    move is small however far it is off: squares are divided by 1 - share, which makes the variance unbiased where that
+    of a prompt is as its length, and the degrees of freedom are those of this sum of squares (Bell and McCaffrey 2002),
+    1 where one prompt is nearly all.  Equal prompts: P / (P - 1) times the sum of squares, and P - 1.  NaN for one.
+    """
+    counted = (shares > 0).sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = (moves**2 / (1 - shares)).sum(axis=0)
+        weight = shares**2 / (1 - shares)
+        crossed = np.maximum(weight.sum(axis=0) ** 2 - (weight**2).sum(axis=0), 0)
+        free = 1 / ((shares**2).sum(axis=0) + crossed)
+    several = counted > 1
+    return np.where(several, variance, np.nan), np.where(several, np.clip(free, 1, np.maximum(counted - 1, 1)), np.nan)
 
 
 def share(hits: np.ndarray, misses: np.ndarray) -> Estimate:
@@ -243,14 +271,12 @@ def share_bands(successes: np.ndarray, trials: np.ndarray) -> tuple[np.ndarray, 
     """Bands, float [J] each, of the J shares successes / trials given per prompt, [P, J] each.
 
     Wilson's interval with the clustered variance of a ratio (Cochran, Sampling Techniques, 1977, chapter 9A): unlike
-    the others it does not shrink to nothing where every trial seen succeeded.  Student's t with one degree of freedom
-    less than prompts with a trial; NaN where that is one prompt.
+    the others it does not shrink to nothing where every trial seen succeeded.  Student's t with the degrees of freedom
+    of `weighed`; NaN where one prompt has a trial.
     """
-    counted = (trials > 0).sum(axis=0)
     hits, n = successes.sum(axis=0), trials.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = hits / n
-        free = np.where(counted > 1, counted - 1.0, np.nan)
-        spread = ((successes - found * trials) ** 2).sum(axis=0) * counted / free
+        spread, free = weighed(successes - found * trials, trials / n)
         design = np.nan_to_num(spread / (n * found * (1 - found)), nan=1.0, posinf=1.0)
     return wilson(hits, n, design, t_975(free))

@@ -20,6 +20,7 @@ from analysis.intervals import Estimate
 from analysis.replay.oracles import OPTIMAL
 
 SMALL_GAIN = 0.02  # of the time; less than this is not worth a policy, however well it is known
+UNKNOWN = 3.0  # times as fast: who can hide that much knows nothing
 SOME_SIGNAL, GOOD_SIGNAL = 0.65, 0.8  # AUC
 LONG_TAIL, MUCH_CUT = 0.1, 0.1  # shares of the accepted tokens that are worth a word
 NO_DRAFT = "none"
@@ -118,8 +119,8 @@ def _loss(found: Evidence) -> list[str]:
     best, held = found.loss.iteration.policy, found.held_out
     sure = held.policy_speedup.high < 1
     first = (
-        f"The draft {'does not pay' if sure else 'is not seen to pay'} at these prices: {best}, the best of "
-        f"{held.tried} settings, has a speedup of {_speedup(held.policy_speedup)} over the target alone."
+        f"The draft {'does not pay' if sure else 'is not seen to pay'} at these prices: the best of {held.tried} "
+        f"settings (here {best}) has a speedup over the target alone of {_judged(held.policy_speedup)}."
     )
     oracle = (
         f" {OPTIMAL}, which knows the text and drafts only where that pays, reaches {_speedup(found.oracle_speedup)}."
@@ -140,10 +141,11 @@ def _break_even(each: BreakEven, description: Description) -> str:
         price = "even a draft that costs nothing would not make a constant lookahead pay"
     else:
         price = (
-            f"{each.by} would just pay with a draft step at {each.draft_cost_needed:.2g} of a target step; here it "
-            f"costs {each.draft_cost:.2g}"
+            f"{each.by} would just pay with a draft step at {each.draft_cost_needed:.2g} of a target step; its own "
+            f"cost {each.draft_cost:.2g} here on average"
         )
-    rate = description.everything.acceptance_rate
+    found = description.everything.acceptance_rate
+    rate = "not known" if math.isnan(found.value) else str(found)
     if each.acceptance_needed is None:
         need = f"at these prices no acceptance is enough (here it is {rate})"
     else:
@@ -156,20 +158,21 @@ def _break_even(each: BreakEven, description: Description) -> str:
 
 def _gap(found: Evidence) -> str:
     held = found.held_out
-    reach = f"The best constant lookahead, {held.constant}, reaches a speedup of {_speedup(held.constant_speedup)}"
+    reach = f"The best constant lookahead (here {held.constant}) reaches a speedup of {_judged(held.constant_speedup)}"
     if found.gains is None:
         return (
             f"{reach}; {OPTIMAL}, which knows the text, {_speedup(found.oracle_speedup)}. How much of that coin flips "
-            "would give cannot be told: the draft's choices depend on where a round began."
+            "would give cannot be told: tokens cannot be shuffled where no text has two of them, or where the draft's "
+            "choices depend on where a round began."
         )
     oracle = found.gains.of_kind(OPTIMAL)
     sampled = (
         "" if found.gains.prompts == found.gains.of else f" (on {found.gains.prompts:,} of {found.gains.of:,} prompts)"
     )
     return (
-        f"{reach}. {OPTIMAL}, which knows the text, is {_percent(oracle.gain)} faster{sampled}; of coin flips with the "
-        f"same agreement it would make {_null(oracle.whole)} (tokens shuffled over all texts, "
-        f"{found.gains.shuffles} times)."
+        f"{reach}. {OPTIMAL}, which knows the text, is {_percent(oracle.gain)} faster than the constant that is best "
+        f"here{sampled}; of coin flips with the same agreement it would make {_null(oracle.whole)} (tokens shuffled "
+        f"over all texts, {found.gains.shuffles} times)."
     )
 
 
@@ -178,7 +181,7 @@ def _split(gains: Gains | None) -> tuple[bool | None, bool | None, str]:
         return None, None, ""
     split, whole = gains.split, gains.of_kind(OPTIMAL).gain.value
     if math.isnan(split.beyond.low):
-        return None, None, "Whether more than coin flips is behind that cannot be told from one prompt; collect more."
+        return None, None, "Whether more than coin flips is behind that, so few prompts cannot tell; collect more."
     differ, chance = _above(split.between, 0), ""
     if differ and not gains.persistence.low > 0:
         # Tokens that hang together within texts make texts differ too, though prompts are alike.
@@ -234,9 +237,13 @@ def _policies(held: HeldOut) -> tuple[bool | None, str]:
     # Only the bound for all settings at once says that none of them gains; the held-out one judges a single choice.
     claim = True if held.gain.low > 1 else False if held.hidden < 1 + SMALL_GAIN else None
     judged = f"the best of {held.tried} settings, judged on prompts that did not choose it, gains {_gain(held.gain)}"
+    if held.gain.low == held.gain.high == 1:
+        judged = f"the best of {held.tried} settings, chosen on other prompts, is that constant and gains nothing"
     if claim:
         return True, f"What signals and past outcomes foresee: {judged} over the best constant."
     hidden = f"the largest gain of one of them that the data could hide is {100 * (held.hidden - 1):.1f}%"
+    if held.hidden > UNKNOWN:
+        hidden = "how much one of them could gain, these prompts do not tell"
     return claim, (f"No setting that was tried is seen to beat the best constant: {judged} over it; {hidden}.")
 
 
@@ -310,6 +317,11 @@ def _above(found: Estimate, nothing: float = 1) -> bool | None:
     if found.low > nothing:
         return True
     return False if found.high < nothing + SMALL_GAIN else None
+
+
+def _judged(found: Estimate) -> str:
+    """A held-out speedup, and what it was judged on."""
+    return _speedup(found) if math.isnan(found.low) else f"{found} on prompts that did not choose it"
 
 
 def _speedup(found: Estimate) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from analysis.belonging import ROLES, WEIGHTS, Side, together
 from analysis.cost import CostModel
 from analysis.describe.signals import accepted_first
-from analysis.intervals import Estimate, ratio, share_bands, t_975
+from analysis.intervals import Estimate, ratio, share_bands, t_975, weighed
 from analysis.replay.drafts import NotRecorded
 from analysis.replay.result import Totals
 from analysis.replay.simulate import USUAL, simulate_totals
@@ -195,9 +195,9 @@ class _Measure:
             variance = second.price_variance(first) if self.one_price else _own(first) + _own(second)
             return ratio(first.prompt_seconds * self.scale, second.prompt_seconds, log_variance=variance)
         moves = _moves(second) - _moves(first)
-        even = np.full(len(moves), 1 / len(moves))
-        # What a prompt moves the log of a ratio of two speedups; an even ratio moved so has its relative interval.
-        found = ratio(even + moves, even, log_variance=first.price_variance() + second.price_variance())
+        shares = second.prompt_seconds / second.prompt_seconds.sum()
+        # What a prompt moves the log of a ratio of two speedups; a ratio of 1 moved so has its relative interval.
+        found = ratio(shares + moves, shares, log_variance=first.price_variance() + second.price_variance())
         times = second.speedup / first.speedup
         return Estimate(times, times * found.low, times * found.high)
 
@@ -242,11 +242,10 @@ def _agreement(one: Trace, other: Trace) -> dict[str, Estimate]:
     ends = [share_bands(hits[:, None], tokens[:, None]) for hits, tokens in counted]
     alone = [Estimate(share, *(float(end[0]) for end in both)) for share, both in zip(shares, ends, strict=True)]
     moved = [(hits - share * tokens) / tokens.sum() for share, (hits, tokens) in zip(shares, counted, strict=True)]
-    prompts, apart = one.prompts, shares[1] - shares[0]
-    half = float("nan")
-    if prompts > 1:
-        spread = float(((moved[1] - moved[0]) ** 2).sum()) * prompts / (prompts - 1)
-        half = float(t_975(prompts - 1)) * spread**0.5
+    apart = shares[1] - shares[0]
+    long = np.mean([tokens / tokens.sum() for _, tokens in counted], axis=0)
+    variance, free = weighed((moved[1] - moved[0])[:, None], long[:, None])
+    half = float(t_975(free)[0] * np.sqrt(variance)[0])
     return {
         "first_agreement": alone[0],
         "second_agreement": alone[1],

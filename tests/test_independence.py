@@ -82,7 +82,7 @@ def test_a_deviation_called_too_large_to_be_hidden_is_mostly_found(prompts):
 def test_what_differs_is_named():
     rng = np.random.default_rng(6)
     between = iid_test(sample(beta(40, 64, 0.8, 0.15, rng)))
-    assert between.rejected and "spread" in between.by and "prompts differ by more than chance" in between.sentence
+    assert between.rejected and "spread" in between.by and "texts differ by more than coin flips do" in between.sentence
     within = iid_test(sample(markov(40, 64, 0.8, 0.5, rng)))
     assert within.rejected and "shape" in within.by and "not those of coin flips" in within.sentence
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.intervals import Estimate, estimate, ratio, ratio_bands, wilson
+from analysis.intervals import Estimate, estimate, ratio, ratio_bands, weighed, wilson
 
 PROMPTS = (3, 5, 10, 20, 60)
 
@@ -12,7 +12,11 @@ PROMPTS = (3, 5, 10, 20, 60)
 def test_ratio_by_hand():
     above, below = np.array([2.0, 3.0, 7.0]), np.array([1.0, 2.0, 3.0])  # 12 / 6
     moves = np.array([2 / 12 - 1 / 6, 3 / 12 - 2 / 6, 7 / 12 - 3 / 6])  # 0, -1/12, 1/12
-    half = stats.t.ppf(0.975, 2) * np.sqrt(3 / 2 * (moves**2).sum())
+    shares = np.array([4, 7, 13]) / 24  # (2 / 12 + 1 / 6) / 2, ...
+    weight = shares**2 / (1 - shares)
+    crossed = 2 * (weight[0] * weight[1] + weight[0] * weight[2] + weight[1] * weight[2])
+    free = 1 / ((shares**2).sum() + crossed)
+    half = stats.t.ppf(0.975, free) * np.sqrt((moves**2 / (1 - shares)).sum())
     found = ratio(above, below)
     assert (found.value, found.low, found.high) == pytest.approx((2, 2 * np.exp(-half), 2 * np.exp(half)))
     other = ratio(below, above)  # the inverse is the same statement
@@ -20,12 +24,43 @@ def test_ratio_by_hand():
 
 
 def test_an_independent_log_variance_adds_the_square_of_its_normal_half_width():
-    above, below = np.array([2.0, 3.0, 7.0]), np.array([1.0, 2.0, 3.0])
+    above, below = np.array([3.0, 4.0, 5.0]), np.array([2.5, 2.0, 1.5])  # each a third of both totals on average
     found = ratio(above, below, 0.04)
-    own = stats.t.ppf(0.975, 2) ** 2 * 3 / 2 * 2 / 144
+    own = stats.t.ppf(0.975, 2) ** 2 * 3 / 2 * 2 / 36
     assert np.log(found.high / 2) == pytest.approx(np.sqrt(own + (1.959964 * 0.2) ** 2))
     alike = ratio(2 * below, below, 0.04)  # prompts that say all the same leave the prices' interval
     assert (alike.low, alike.high) == pytest.approx(tuple(2 * np.exp(1.959964 * 0.2 * np.array([-1, 1]))))
+
+
+def lengths(kind, rng, prompts):
+    """Lengths of texts, float [prompts]: widely spread, or one that is nearly all."""
+    if kind == "spread":
+        return np.ceil(64 * np.exp(rng.standard_normal(prompts)))
+    return np.append(np.full(prompts - 1, 20.0), 400.0)
+
+
+@pytest.mark.parametrize("kind", ["spread", "one"])
+@pytest.mark.parametrize("prompts", [5, 12, 40])
+def test_texts_of_very_unequal_length_keep_the_level(prompts, kind):
+    rng, truth, repeats = np.random.default_rng(5), 0.2, 1500
+    held = []
+    for _ in range(repeats):
+        below = lengths(kind, rng, prompts)
+        above = below * rng.beta(4, 16, prompts) + np.sqrt(below) * 0.1 * rng.standard_normal(prompts)
+        found = ratio(np.maximum(above, 0.01 * below), below)
+        held.append(found.low <= truth <= found.high)
+    assert 0.91 <= np.mean(held) <= 0.99  # with P - 1 degrees of freedom .13 to .9
+
+
+def test_a_text_that_is_nearly_all_of_the_total_leaves_one_degree_of_freedom():
+    below = np.append(np.ones(11), 1e4)
+    above = below * np.append(np.tile([0.1, 0.3], 6)[:11], 0.2)
+    found = ratio(above, below)
+    assert found.high / found.value > 1.01
+    _, free = weighed((above / above.sum() - below / below.sum())[:, None], (below / below.sum())[:, None])
+    assert 1 <= free[0] < 1.1
+    _, free = weighed(np.zeros((12, 1)), np.full((12, 1), 1 / 12))
+    assert free[0] == pytest.approx(11)
 
 
 def test_one_prompt_has_a_ratio_and_no_interval():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.intervals import Estimate, sum_by, t_975, units
+from analysis.intervals import Estimate, sum_by, t_975, units, weighed
 
 _DRAWS = 999
 
@@ -34,13 +34,14 @@ def calibration_error(gaps: np.ndarray, count: np.ndarray) -> tuple[Estimate, fl
         return Estimate(plain, np.nan, np.nan), float("nan")
     moves = gaps - count[:, None] * gap / total
     errors = np.sqrt(_variance(moves))
-    half = float(t_975(prompts - 1) * np.sqrt(_variance(gaps @ np.sign(gap) - count * plain))) / total
+    variance, free = weighed((gaps @ np.sign(gap) - count * plain)[:, None] / total, count[:, None] / total)
+    half = float(t_975(free)[0] * np.sqrt(variance[0]))
     signs = np.random.default_rng(0).integers(2, size=(_DRAWS, prompts)) * 2.0 - 1
     perfect = signs @ moves * np.sqrt(prompts / (prompts - 1))  # gaps of a perfect score, float [_DRAWS, J]
     as_large = np.count_nonzero(np.abs(perfect).sum(axis=1) >= np.abs(gap).sum() - 1e-12)
     value, if_perfect = float(_corrected(gap, errors)) / total, float(_corrected(perfect, errors).mean()) / total
     low = max(value - half, 0.0) if (1 + as_large) / (1 + _DRAWS) <= 0.05 else 0.0
-    return Estimate(value, low, value + half), if_perfect
+    return Estimate(value, low, value + half).at_most(1), if_perfect
 
 
 def _variance(moves: np.ndarray) -> np.ndarray:

@@ -122,6 +122,8 @@ def design_effect(iterations: np.ndarray, accepted: np.ndarray, squares: np.ndar
     """
     one = np.ones(len(iterations))
     columns = [one, iterations, accepted, accepted**2, accepted * iterations, iterations**2, squares]
+    if len(iterations) < 2:
+        return NOTHING
     (found,) = smooth(np.stack(columns, axis=1).astype(float), lambda sums: _inflation(sums)[..., None], log=True)
     return found
 
@@ -129,7 +131,7 @@ def design_effect(iterations: np.ndarray, accepted: np.ndarray, squares: np.ndar
 def _inflation(sums: np.ndarray) -> np.ndarray:
     prompts, n, total, totals, products, sizes, squares = np.moveaxis(sums, -1, 0)
     mean = total / n
-    clustered = (totals - 2 * mean * products + mean**2 * sizes) * prompts / (prompts - 1)
+    clustered = np.maximum(totals - 2 * mean * products + mean**2 * sizes, 0) * prompts / (prompts - 1)
     return clustered / ((squares - n * mean**2) * n / (n - 1))
 
 
@@ -150,4 +152,4 @@ def lag1(prompt: np.ndarray, accepted: np.ndarray, prompts: int) -> Estimate:
     pairs = np.where(tells, n - 1.0, 0.0)
     found = pairs * (products / np.where(tells, spread, 1.0) + 1 / n)
     (mean,) = smooth(np.stack([found, pairs], axis=1), lambda sums: sums[..., :1] / sums[..., 1:])
-    return mean
+    return mean.at_least(-1).at_most(1)

@@ -117,6 +117,13 @@ class Counts:
         return None if self.clusters is None else self.clusters.prompts
 
     @property
+    def telling(self) -> int | None:
+        """Number of prompts with an accepted token or a rejection; None where it is not known whose the runs are."""
+        if self.clusters is None:
+            return None
+        return int(np.count_nonzero(self.clusters.sums((self.clusters.length > 0) | ~self.clusters.cut)))
+
+    @property
     def independent(self) -> int:
         """Number of units that may be taken as independent: prompts, or runs where it is not known whose they are."""
         return self.n if self.clusters is None else self.clusters.prompts

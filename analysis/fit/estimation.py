@@ -150,9 +150,11 @@ def _settle(free: Callable, at: NDArray[np.float64], parameters: Sequence[Parame
 def intervals(counts: Counts, model: Family, theta: Theta, status: str) -> list[Estimate]:
     """95 % intervals: normal or t on the free scale where that is a fair picture, profile likelihood elsewhere.
 
-    NaN ends where all runs are from one prompt, which says nothing about others.
+    NaN ends where all runs are from one prompt, which says nothing about others, and where so few prompts say anything
+    that as many parameters follow them all.
     """
-    if counts.prompts == 1:
+    few = 1 if model.name == "geometric" else len(theta) + 1
+    if counts.telling is not None and counts.telling <= few:
         return [Estimate(value, math.nan, math.nan) for value in theta]
     if model.name == "geometric" and counts.clusters is not None:
         return [counts.acceptance]
@@ -177,7 +179,7 @@ def intervals(counts: Counts, model: Family, theta: Theta, status: str) -> list[
 
 def _reach(counts: Counts) -> float:
     """Standard errors that an interval reaches to a side."""
-    return NORMAL_975 if counts.prompts is None else float(t_975(counts.prompts - 1))
+    return NORMAL_975 if counts.telling is None else float(t_975(counts.telling - 1))
 
 
 def _over_prompts(
@@ -187,12 +189,12 @@ def _over_prompts(
 
     Without ``simple`` there is no sandwich, and the design effect is that of the acceptance.
     """
-    if counts.clusters is None:
+    if counts.clusters is None or counts.telling is None:
         return simple, np.ones(at.size)
     if simple is None:
         return None, np.full(at.size, _design_of_acceptance(counts))
     scores = _scores(counts, model, at)
-    factor = counts.clusters.prompts / (counts.clusters.prompts - 1)
+    factor = counts.telling / (counts.telling - 1)
     variance = simple @ (scores.T @ scores * factor) @ simple
     return variance, np.maximum(np.diag(variance) / np.diag(simple), 1.0)
 

@@ -13,9 +13,6 @@ from analysis.replay.paired import held_out as judged_apart
 from analysis.replay.paired import simultaneous
 from analysis.replay.result import Totals
 
-# Parts that share no prompt in what chose for them.  Of more parts, each is judged by nearly the same choice, so that
-# luck is shared: among equal policies a gain was then found in 8 % of samples instead of 2.5 %.
-HALVES = 2
 # Prompts that a gain over the best constant needs for an interval: halves of fewer choose what all of them would not.
 FEWEST = 10
 
@@ -41,16 +38,16 @@ class HeldOut:
 def best_held_out(constants: Sequence[Totals], tried: Sequence[Totals]) -> HeldOut:
     """Judge the best of ``constants`` and the best of ``tried`` (these and others), both best first, of one trace."""
     constant, policy = constants[0], tried[0]
-    fixed, best = judged_apart(constants, HALVES), judged_apart(tried, HALVES)
+    fixed, best = judged_apart(constants), judged_apart(tried)
     others = [each for each in tried if not np.array_equal(each.prompt_seconds, constant.prompt_seconds)]
-    hidden = max((each.high for each in simultaneous(constant, others)), default=1.0)
+    hidden = max([1.0, *(each.high for each in simultaneous(constant, others))])  # the constant itself gains nothing
     if fixed is None or best is None:
         gain, hidden = _hindsight(constant.prompt_seconds, policy.prompt_seconds), math.nan
         speedups = [_hindsight(each.plain_seconds, each.prompt_seconds) for each in (constant, policy)]
     else:
         gain = ratio(fixed.seconds, best.seconds, log_variance=policy.price_variance(constant))
         if len(constant.prompt_seconds) < FEWEST:
-            gain = Estimate(gain.value, math.nan, math.nan)
+            gain = gain.bare()
         speedups = [
             ratio(each.plain_seconds, found.seconds, log_variance=each.price_variance())
             for each, found in ((constant, fixed), (policy, best))

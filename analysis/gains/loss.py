@@ -15,6 +15,7 @@ from analysis.replay.sweep import LENGTHS
 from oracle.records.trace import Trace
 
 _HALVINGS = 40
+_FREE = 1e-9  # of its price: what is left of a draft's below this is rounding
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def break_even(trace: Trace, cost: CostModel, lengths: Sequence[int] = LENGTHS) 
         if bears > factor:
             factor, by = bears, result.policy
             step = draft / result.draft_passes / (plain / trace.tokens)
-    pays = by is not None and factor > 0
+    pays = by is not None and factor > _FREE
     return BreakEven(
         draft_cost=float(step),
         draft_cost_needed=float(factor * step) if pays else None,

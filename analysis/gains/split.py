@@ -14,7 +14,6 @@ of each text and judged on the other, in both directions.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +34,7 @@ TOKENS = 50_000  # a trace of more is taken in a sample of its prompts
 HINDSIGHT, HELD_OUT = "constant per prompt, hindsight", "constant per prompt, held out"
 # Prompts that the part between them needs for an interval: it is a variance, and of fewer its interval misses low.
 FEWEST = 10
+FEWEST_OF_ALL = 5  # and every part: of fewer, a spread that happens to be small makes any of them look certain
 _STEP = 0.02  # of the acceptance, to see how the coin's gain changes with it
 
 
@@ -191,6 +191,8 @@ def _of_best(totals: np.ndarray, seconds: np.ndarray) -> np.ndarray:
 
 def _row(what: str, actual: _Ratios, within: _Ratios, whole: _Ratios) -> Gain:
     gain = ratio(actual.above[0], actual.below[0]).map(lambda end: end - 1)
+    if what in (OPTIMAL, HINDSIGHT):  # on the same texts neither can be slower than the constant
+        gain = gain.at_least(0)
     return Gain(what, gain, within.null(), whole.null())
 
 
@@ -229,18 +231,20 @@ def _persistence(trace: Trace) -> Estimate:
     share = hits[known] / count[known]
     products = (share - share.mean(axis=0)).prod(axis=1) if known.any() else np.zeros(1)
     value = products.sum() / max(len(products) - 1, 1)
-    return around(value, (products - products.mean()) / len(products))
+    even = np.full(len(products), 1 / len(products))
+    return around(value, (products - products.mean()) / len(products), even)
 
 
 def _split(actual: _Ratios, within: _Ratios, whole: _Ratios, slope: np.ndarray) -> Split:
     gain = [float(each.gain.mean()) for each in (actual, within, whole)]
     influence = [actual.influence, within.influence, whole.influence + slope]
-    between = around(gain[1] - gain[2], influence[1] - influence[2])
+    shares = actual.below[0] / actual.below[0].sum()
+    between = around(gain[1] - gain[2], influence[1] - influence[2], shares)
+    coin = around(gain[2], influence[2], shares)
+    within = around(gain[0] - gain[1], influence[0] - influence[1], shares)
+    beyond = around(gain[0] - gain[2], influence[0] - influence[2], shares)
     if len(slope) < FEWEST:
-        between = Estimate(between.value, math.nan, math.nan)
-    return Split(
-        coin=around(gain[2], influence[2]),
-        between=between,
-        within=around(gain[0] - gain[1], influence[0] - influence[1]),
-        beyond=around(gain[0] - gain[2], influence[0] - influence[2]),
-    )
+        between = between.bare()
+    if len(slope) < FEWEST_OF_ALL:
+        coin, within, beyond = coin.bare(), within.bare(), beyond.bare()
+    return Split(coin=coin, between=between, within=within, beyond=beyond)

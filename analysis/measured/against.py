@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.intervals import Estimate, ratio
+from analysis.intervals import LEVEL, Estimate, ratio
 from analysis.measured.speedups import Measured
 from oracle.policies.library import fixed_length
 from oracle.policies.names import recorded
@@ -46,7 +46,7 @@ def clocked(runs: Runs, policy: str) -> Clocked:
     )
 
 
-def faster(baseline: Clocked, other: Clocked) -> Estimate:
+def faster(baseline: Clocked, other: Clocked, level: float = LEVEL) -> Estimate:
     """Seconds of ``baseline`` over those of ``other`` on the common prompts: above 1 where ``other`` is faster.
 
     Where the two wrote texts of different length (in half precision), the baseline's seconds per token count for as
@@ -56,7 +56,7 @@ def faster(baseline: Clocked, other: Clocked) -> Estimate:
     if not common:
         raise ValueError("no prompt is finished by both; `oracle measure --resume` goes on")
     first, second = baseline.only(common), other.only(common)
-    return ratio(first.seconds * (second.tokens / first.tokens), second.seconds)
+    return ratio(first.seconds * (second.tokens / first.tokens), second.seconds, level=level)
 
 
 def best_constant(found: Sequence[Measured]) -> str:

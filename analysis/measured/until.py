@@ -14,10 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from analysis.intervals import Estimate, t_975
-from analysis.measured.against import Clocked, clocked, drafts_a_fixed_length, faster
+from analysis.intervals import Estimate
+from analysis.measured.against import clocked, drafts_a_fixed_length, faster
 from analysis.replay.enough import within
 from oracle.records.runs import PLAIN, Call, Runs
 
@@ -72,15 +70,4 @@ class Until:
         policies = [policy for policy in runs.policies if policy not in (PLAIN, self.baseline)]
         seconds = functools.cache(lambda policy: clocked(runs, policy))
         base = seconds(self.settle(runs.policies).baseline or PLAIN)
-        return {policy: _wider(faster(base, seconds(policy)), base, seconds(policy)) for policy in policies}
-
-
-def _wider(found: Estimate, base: Clocked, other: Clocked) -> Estimate:
-    """The estimate with its 95 % interval widened to `LEVEL`."""
-    from scipy.special import stdtrit
-
-    free = len(set(base.ids) & set(other.ids)) - 1
-    if free < 1:
-        return found
-    half = math.log(found.high / found.value) * float(stdtrit(free, (1 + LEVEL) / 2) / t_975(np.float64(free)))
-    return Estimate(found.value, found.value * math.exp(-half), found.value * math.exp(half))
+        return {policy: faster(base, seconds(policy), LEVEL) for policy in policies}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.cost import CostModel
-from analysis.intervals import NORMAL_975, Estimate, t_975
+from analysis.intervals import NORMAL_975, Estimate, t_975, weighed
 from analysis.replay.drafts import NotRecorded
 from analysis.replay.paired import paired
 from analysis.replay.result import Totals
@@ -90,11 +90,13 @@ def prompts_for(above: np.ndarray, below: np.ndarray, share: float, log_variance
     prompts = len(above)
     if prompts < 2:
         return None
-    spread = float(np.std(prompts * (above / above.sum() - below / below.sum()), ddof=1))
+    shares = above / above.sum(), below / below.sum()
+    variance, free = weighed((shares[0] - shares[1])[:, None], ((shares[0] + shares[1]) / 2)[:, None])
+    spread, even = float(np.sqrt(prompts * variance[0])), float(free[0] + 1) / prompts  # 1 where prompts are alike
     room = math.log1p(share) ** 2 - NORMAL_975**2 * log_variance
 
     def suffices(count: int) -> bool:
-        return (float(t_975(count - 1)) * spread) ** 2 <= room * count
+        return (float(t_975(max(even * count - 1, 1.0))) * spread) ** 2 <= room * count
 
     most = 2
     while not suffices(most):
@@ -111,7 +113,7 @@ def prompts_for(above: np.ndarray, below: np.ndarray, share: float, log_variance
 def percent(share: float) -> str:
     """A share with its sign either way: ±8 %, ±0.4 %."""
     points = 100 * share
-    return f"±{points:.0f} %" if points >= 9.5 else f"±{points:.2g} %"
+    return f"±{points:.0f} %" if points >= 9.5 else f"±{round(points, 3):.2g} %"  # what is less is rounding
 
 
 def _needed(needs: dict[float, int | None]) -> str:

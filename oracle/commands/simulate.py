@@ -16,9 +16,11 @@ from oracle.commands.programs import show_json
 from oracle.commands.tables import show_table
 
 if TYPE_CHECKING:
+    from analysis.cost import CostModel
     from analysis.replay.result import Totals
     from analysis.replay.simulate import SimulationResult
     from analysis.replay.sweep import Baseline as ComparedWith
+    from oracle.records.trace import Trace
 
 
 def register(app: typer.Typer) -> None:
@@ -39,7 +41,6 @@ def simulate(
     `oracle policies` lists them; beside those oracle:detect, oracle:clairvoyant, oracle:optimal, or one of your own
     as path/to/file.py:Name, which runs that file.  Example: --policy dynamic:threshold=0.4,tokens=20
     """
-    from analysis.replay.simulate import USUAL
     from analysis.replay.simulate import simulate as replay
     from analysis.replay.sweep import baseline as compared_with
     from oracle.policies.names import taken_in_sample
@@ -49,7 +50,7 @@ def simulate(
     loaded = load_trace(trace)
     cost = prices.load()
     check_together(loaded, cost=cost)
-    results = [replay(loaded, text, cost) for text in policy or USUAL]
+    results = [replay(loaded, text, cost) for text in policy] if policy else _usual(loaded, cost)
     compared = compared_with(loaded, cost, baseline)
     if as_json:
         show_json([result_row(result, compared.totals) for result in results])
@@ -61,11 +62,24 @@ def simulate(
             note(f"Warning: {result.policy}: {outside}; prices there are extrapolated.")
 
 
+def _usual(trace: Trace, cost: CostModel) -> list[SimulationResult]:
+    """The usual policies, but those that read more than the trace holds, which are named."""
+    from analysis.replay.drafts import NotRecorded
+    from analysis.replay.simulate import USUAL, simulate_all
+
+    found = dict(zip(USUAL, simulate_all(trace, USUAL, cost), strict=True))
+    for name, reason in found.items():
+        if isinstance(reason, NotRecorded):
+            note(f"Note: {name} is left out: {reason}")
+    return [result for result in found.values() if not isinstance(result, NotRecorded)]
+
+
 def show_results(results: Sequence[SimulationResult], baseline: ComparedWith, title: str) -> None:
     """One row a policy; a speedup never stands without its interval, nor without what it gains over the baseline.
 
     The last lines say what the baseline is, and how many prompts are enough.
     """
+    from analysis.replay.oracles import is_oracle
     from analysis.replay.paired import paired
 
     columns = [
@@ -91,6 +105,9 @@ def show_results(results: Sequence[SimulationResult], baseline: ComparedWith, ti
         else "Intervals are over prompts; the prices have no standard errors, count as exact."
     )
     say(baseline_words(baseline))
+    tried = [result for result in results if not is_oracle(result.policy) and result.policy != "none"]
+    if tried and max(each.speedup for each in [*tried, baseline.totals]) < 1:
+        say("Each of these policies is slower than the target alone: a loss. `oracle stats` at these prices says why.")
     say(enough_words(results, baseline.totals))
     if all(result.draft_tokens == 0 for result in results):
         note(

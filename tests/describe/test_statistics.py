@@ -425,3 +425,19 @@ def test_entropies_whose_scores_are_equal_are_ties():
     found = signals.signal_quality(data, names=["entropy"])[0]
     # Accepted: 1, exp(-0.5); refused: 1.  One pair is a tie, in the other the accepted one is lower.
     assert found.auc.value == 0.25
+
+
+def test_one_prompt_and_prompts_that_are_alike_have_no_negative_design_effect():
+    one = variation.design_effect(np.array([11]), np.array([49]), np.array([330]))
+    assert np.isnan(one.value)
+    alike = variation.design_effect(*(np.full(12, each) for each in (9, 35, 213)))
+    assert 0 <= alike.value < 1e-9
+
+
+def test_a_calibration_error_ends_at_one_and_allows_for_a_long_text():
+    few, _ = calibration_error(np.array([[9.0], [1.0]]), np.array([10, 10]))
+    assert few.high == 1
+    even, _ = calibration_error(np.array([[3.0], [1.0], [2.0]]), np.array([10, 10, 10]))
+    long, _ = calibration_error(np.array([[3.0], [1.0], [200.0]]), np.array([10, 10, 1000]))
+    assert even.high - even.value == pytest.approx(stats.t.ppf(0.975, 2) * np.sqrt(2 * 3 / 2) / 30)
+    assert long.high - long.value > 2 * stats.t.ppf(0.975, 2) * np.sqrt(2 * 3 / 2) / 1020

@@ -537,7 +537,8 @@ def test_the_acceptance_is_the_one_of_the_description_interval_included():
 def test_geometric_interval_over_prompts_by_hand():
     # accepted (5, 3), rejected (1, 3): odds 8 / 4, moves 5/8 - 1/4 = 3/8 and 3/8 - 3/4 = -3/8
     counts = Counts.from_samples([5, 0, 3, 0, 0], [0, 1, 0, 0, 0], [0, 0, 1, 1, 1])
-    half = 12.7062 * math.sqrt(2 * 2 * (3 / 8) ** 2)
+    # The prompts are 7/16 and 9/16 of both on average.
+    half = 12.7062 * math.sqrt((3 / 8) ** 2 * (16 / 9 + 16 / 7))
     found = fit(counts, "geometric").parameters["acceptance"]
     assert found.value == pytest.approx(8 / 12)
     assert found.low == pytest.approx(2 / (2 + math.exp(half)), rel=1e-4)

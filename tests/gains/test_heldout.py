@@ -55,3 +55,8 @@ def test_halves_of_a_few_prompts_tell_no_gain():
 def test_a_policy_alone_hides_nothing():
     found = best_held_out([totals("a", [5, 6, 7, 8, 9])], [totals("a", [5, 6, 7, 8, 9])])
     assert found.hidden == 1 and found.gain.value == 1
+
+
+def test_where_every_other_setting_is_slower_the_constant_itself_is_the_most_that_is_hidden():
+    seconds = np.array([5.0, 6, 7, 8, 9])
+    assert best_held_out([totals("a", seconds)], [totals("a", seconds), totals("b", 2 * seconds)]).hidden == 1

@@ -41,6 +41,11 @@ def test_some_prices_cannot_be_mended():
     assert found.draft_cost_needed is None and found.by is None and found.acceptance_needed is None
 
 
+def test_a_draft_that_is_never_right_pays_at_no_price():
+    found = break_even(trace(pattern("-" * 39 + "+")), CostModel(draft=0.1))
+    assert found.draft_cost_needed is None and found.by is None
+
+
 @pytest.mark.parametrize("draft", [0.3, 0.7, 0.9])
 def test_at_the_acceptance_that_breaks_even_the_formula_gives_one(draft):
     cost = CostModel(draft=draft, verify=((1, 1.0), (9, 1.2)), iteration=0.02)

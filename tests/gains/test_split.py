@@ -11,7 +11,7 @@ from builders.traces import pattern, trace
 from analysis.cost import CostModel
 from analysis.gains.rearranged import coin_orders, halves, movable, rearranged, whole_orders, within_orders
 from analysis.gains.split import HELD_OUT, HINDSIGHT, TOKENS, gains
-from analysis.replay.oracles import ORACLES
+from analysis.replay.oracles import OPTIMAL, ORACLES
 from analysis.replay.simulate import simulate, simulate_totals
 from oracle.records.trace import Trace
 
@@ -147,3 +147,10 @@ def test_one_prompt_has_gains_without_intervals():
 def test_texts_that_are_always_right_have_no_coin_to_vary():
     found = gains(agreements(np.ones((4, 16), bool)), CostModel(draft=0.1))
     assert found.split.between.value == found.split.within.value == 0
+
+
+def test_what_cannot_be_slower_has_no_interval_that_says_so():
+    found = gains(trace(pattern("+++++++-++++-+++"), pattern("+-+-+--+-+++--++", index=1)), CostModel(draft=0.1))
+    for what in (OPTIMAL, HINDSIGHT):
+        assert 0 <= found.of_kind(what).gain.low <= found.of_kind(what).gain.value
+    assert found.of_kind("oracle:detect").gain.low < 0  # it drafts also where that does not pay
