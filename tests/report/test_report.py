@@ -250,18 +250,6 @@ def test_large_traces_show_a_selection_and_say_so(tmp_path, undrawn):
     assert [each["name"] for each in data["sources"]] == ["same (1)", "same (2)"]
 
 
-def test_every_policy_stands_beside_the_best_constant_paired_by_prompt(tmp_path, undrawn):
-    source, out = hostile_trace(), tmp_path / "r.html"
-    report([Source(source)], out, policies=["constant:tokens=1", "oracle:optimal"])
-    best = sweep(source, CostModel(draft=0.1)).best_constant()
-    gain = 100 * (
-        best.prompt_seconds.sum() / simulate(source, "oracle:optimal", CostModel(draft=0.1)).prompt_seconds.sum() - 1
-    )
-    text = out.read_text(encoding="utf-8")
-    assert f"paired by prompt, against {best.policy}, the constant that is best" in text
-    assert f">{gain:+.1f}<small>" in text
-
-
 def test_names_come_from_the_data_set():
     one = trace(pattern("+-"), prompts={"dataset": "org/set"})
     assert unique_names([Source(one), Source(trace(pattern("+"))), Source(one, name="mine")]) == [
