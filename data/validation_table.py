@@ -15,20 +15,23 @@ def main(*files: str) -> None:
     for file in files:
         found = json.loads(Path(file).read_text(encoding="utf-8"))
         datasets = list(dict.fromkeys(row["dataset"] for row in found["rows"]))
-        heads = [
-            f"{name}: {column}" for name in datasets for column in ("same iterations", "simulated", "measured", "error")
-        ]
+        heads = [f"{name}: {column}" for name in datasets for column in ("simulated", "measured", "error [95 %]")]
         print(f"| policy | {' | '.join(heads)} |\n|{'---|' * (len(heads) + 1)}")
         for policy in dict.fromkeys(row["policy"] for row in found["rows"]):
             cells = []
             for row in found["rows"]:
                 if row["policy"] == policy:
                     speedups = [interval_text(_estimate(row[key])) for key in ("simulated", "measured")]
-                    cells += [f"{row['identical']:.1%}", *speedups, f"{row['error']['value']:+.1%}"]
+                    error = row["error"]
+                    cells += [*speedups, f"{error['value']:+.1%} [{error['low']:+.1%}, {error['high']:+.1%}]"]
             print(f"| `{policy}` | {' | '.join(cells)} |")
         errors = sorted(abs(row["error"]["value"]) for row in found["rows"])
         middle = (errors[(len(errors) - 1) // 2] + errors[len(errors) // 2]) / 2
-        print(f"\nmedian {middle:.1%}, worst {errors[-1]:.1%}; {found['failures'] or 'within the budget'}")
+        same = min(row["identical"] for row in found["rows"])
+        print(f"\nmedian {middle:.1%}, worst {errors[-1]:.1%}; at least {same:.1%} of the iterations are identical")
+        if "verdict" in found:  # answers from before there were verdicts have none
+            floor = [row["floor"] for row in found["rows"]]
+            print(f"{found['verdict']}; noise floor {min(floor):.1%} to {max(floor):.1%}")
         for row in found["rows"]:
             if row["divergences"]:
                 margins = [each["margin"] for each in row["divergences"]]
