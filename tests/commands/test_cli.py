@@ -107,6 +107,24 @@ def test_of_too_few_prompts_none_can_be_held_out(trace):
     assert "cannot be told from fewer than 5 of them" in run("simulate", trace, "-p", "none").stdout
 
 
+def test_of_the_usual_policies_those_are_left_out_that_read_more_than_the_trace_holds(tmp_path):
+    (trace := tmp_path / "short").mkdir()
+    write_meta(trace, {"eos_token_ids": [EOS], "max_overrun": 1, "prompts": {"dataset": "by-hand"}})
+    write_part(trace, 0, [pattern("+-++++", overruns={1: [(1, 0.9)]})])
+    done = run("simulate", trace, "--json")
+    assert done.exit_code == 0 and "Note: dynamic is left out: " in done.stderr
+    assert [row["policy"] for row in json.loads(done.stdout)][-2:] == ["oracle:clairvoyant", "oracle:optimal"]
+    assert '"dynamic"' not in done.stdout
+    named = run("simulate", trace, "-p", "dynamic")
+    assert named.exit_code == 2 and "--max-overrun" in named.stderr
+
+
+def test_simulate_calls_a_loss_a_loss(trace):
+    words = ["simulate", trace, "-p", "constant:tokens=4", "-p", "oracle:detect"]
+    assert "a loss. `oracle stats`" in " ".join(run(*words, "--draft-cost", "2").stdout.split())
+    assert "a loss" not in run(*words, "--draft-cost", "0.1").stdout
+
+
 def test_simulate_with_the_shipped_sample():
     done = run("simulate", "--policy", "dynamic", "--json")
     assert done.exit_code == 0, done.output
