@@ -241,10 +241,10 @@ def _split(actual: _Ratios, within: _Ratios, whole: _Ratios, slope: np.ndarray) 
     shares = actual.below[0] / actual.below[0].sum()
     between = around(gain[1] - gain[2], influence[1] - influence[2], shares)
     coin = around(gain[2], influence[2], shares)
-    within = around(gain[0] - gain[1], influence[0] - influence[1], shares)
+    order = around(gain[0] - gain[1], influence[0] - influence[1], shares)
     beyond = around(gain[0] - gain[2], influence[0] - influence[2], shares)
     if len(slope) < FEWEST:
         between = between.bare()
     if len(slope) < FEWEST_OF_ALL:
-        coin, within, beyond = coin.bare(), within.bare(), beyond.bare()
-    return Split(coin=coin, between=between, within=within, beyond=beyond)
+        coin, order, beyond = coin.bare(), order.bare(), beyond.bare()
+    return Split(coin=coin, between=between, within=order, beyond=beyond)
