@@ -610,6 +610,17 @@ def test_prompts_that_do_not_differ_have_no_interval_of_no_width(name):
         assert math.isnan(each.low) or each.low < each.high
 
 
+def test_prompts_that_say_nothing_do_not_make_an_interval():
+    """A text of one token has a run that is cut at 0: it says nothing, whatever the family."""
+    values, cut = [3, 0, 7, 1, 2, 5, 0, 0], [False] * 6 + [True] * 2
+    two = Counts.from_samples(values, cut, [0, 0, 0, 1, 1, 1, 2, 3])
+    four = Counts.from_samples(values[:6], cut[:6], [0, 0, 1, 1, 2, 3])
+    assert (two.prompts, two.telling, four.telling) == (4, 2, 4)
+    assert all(math.isnan(each.low) for each in fit(two, "discrete-weibull").parameters.values())
+    assert all(each.low < each.high for each in fit(four, "discrete-weibull").parameters.values())
+    assert fit(two, "geometric").parameters["acceptance"].low > 0
+
+
 @pytest.mark.parametrize("prompts", [5, 10, 20, 60])
 def test_the_interval_of_a_fit_holds_the_acceptance_of_prompts_that_differ(prompts):
     inside, as_independent, repeats = 0, 0, 200

@@ -139,6 +139,13 @@ def test_the_part_between_a_few_prompts_has_no_interval():
     assert np.isnan(few.between.low) and np.isfinite(few.within.low) and np.isfinite(enough.between.low)
 
 
+def test_no_part_of_fewer_than_five_prompts_has_an_interval():
+    few, enough = (gains(synthetic(prompts), CostModel(draft=0.1)).split for prompts in (4, 5))
+    for part in ("coin", "within", "beyond"):
+        assert np.isnan(getattr(few, part).low) and np.isfinite(getattr(few, part).value)
+        assert np.isfinite(getattr(enough, part).low)
+
+
 def test_one_prompt_has_gains_without_intervals():
     found = gains(trace(pattern("++-+++-+")), CostModel(draft=0.1))
     assert np.isnan(found.split.beyond.low) and np.isfinite(found.split.beyond.value)
