@@ -17,10 +17,9 @@ from analysis.gains.loss import loss
 from analysis.gains.split import gains
 from analysis.independence import iid_test
 from analysis.measured.speedups import Measured, summary
-from analysis.replay.drafts import NotRecorded
 from analysis.replay.oracles import OPTIMAL
 from analysis.replay.result import SimulationResult, Totals
-from analysis.replay.simulate import simulate, simulate_all
+from analysis.replay.simulate import replay_all, simulate
 from analysis.replay.sweep import Sweep, sweep
 from analysis.verdict import NO_DRAFT, Evidence, Verdict, advised, verdict
 from oracle.policies import Policy
@@ -230,24 +229,6 @@ def canonical(policy: str) -> str:
 def _from_record(policy: str) -> str | None:
     """The policy of some runs, unless it is one of a user's own: its text is not enough to bring that back."""
     return None if recorded(policy) is None else policy
-
-
-def replay_all(
-    trace: Trace, policies: Mapping[str, str | Policy | Callable | None], cost: CostModel
-) -> tuple[tuple[SimulationResult, ...], dict[str, str]]:
-    """Results of ``policies`` (by name), and of those that cannot be replayed on this trace the reason.
-
-    Raises ValueError for a policy that is not known.
-    """
-    known = {name: policy for name, policy in policies.items() if policy is not None}
-    results = []
-    left_out = {name: "it is a policy of your own; hand it over too" for name in policies if name not in known}
-    for name, found in zip(known, simulate_all(trace, list(known.values()), cost), strict=True):
-        if isinstance(found, NotRecorded):
-            left_out[name] = str(found)
-        else:
-            results.append(found)
-    return tuple(results), left_out
 
 
 def unique_names(sources: Sequence[Source]) -> list[str]:

@@ -30,8 +30,11 @@ CURVE = ((1, 1.0), (4, 1.1), (8, 1.4))
     ],
 )
 def test_the_best_constant_lookahead(acceptance, draft, best, speedup):
-    found = predict(acceptance, CostModel(draft=draft)).best
+    cost = CostModel(draft=draft)
+    found = predict(acceptance, cost).best
     assert found.tokens == best and found.speedup == pytest.approx(speedup, abs=5e-5)
+    each = [iid_speedup(acceptance, tokens, cost) for tokens in range(40)]
+    assert int(np.argmax(each)) == best and max(each) == pytest.approx(speedup, abs=5e-5)
 
 
 @pytest.mark.parametrize(

@@ -22,22 +22,6 @@ def test_textbook_tokens():
     assert iid_tokens_per_iteration(1.0, 5) == 6
 
 
-@pytest.mark.parametrize(
-    ("acceptance", "draft", "best", "speedup"),
-    [
-        (0.58, 0.074, 3, 1.7279),
-        (0.63, 0.065, 4, 1.9321),
-        (0.9, 0.329, 5, 1.7715),
-        (0.8, 0.05, 8, 3.0921),
-        (0.3, 0.33, 0, 1.0),
-    ],
-)
-def test_best_constant_lookahead(acceptance, draft, best, speedup):
-    found = [iid_speedup(acceptance, tokens, CostModel(draft=draft)) for tokens in range(40)]
-    assert int(np.argmax(found)) == best
-    assert max(found) == pytest.approx(speedup, abs=5e-5)
-
-
 def test_verification_is_linear_between_the_measured_counts_and_beyond():
     cost = CostModel(draft=0.1, verify=((1, 1.0), (2, 1.5), (6, 2.5)))
     assert cost.verification(np.array([1, 2, 4, 6, 10])).tolist() == [1.0, 1.5, 2.0, 2.5, 3.5]

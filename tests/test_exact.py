@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
+from builders.learners import LEARNING
 from builders.pairs import set_eos, tiny_pair
 
 from analysis.cost import CostModel
@@ -202,14 +203,6 @@ class LastTwo(Policy):
         return unlikely
 
 
-LEARNING = (
-    "margin:tokens=4,warmup=3,rate=0.5",
-    "ema:sizes=1/2/4,warmup=0,every=1,rate=0.5",
-    "ucb:arms=1/survival/kangaroo:threshold=0.3+tokens=4",
-    "exp3:arms=1/3/svip,seed=7",
-    "tapout:arms=1/survival/max-confidence",
-    "heuristic-4.46:tokens=4,threshold=0.4",
-)
 DROPPING = ("p-min:n_max=5,p_min=0.3", "p-min:n_max=6,n_min=2,p_min=0.5", "p-min:n_max=4,n_min=3,p_min=0")
 
 

@@ -67,6 +67,24 @@ def simulate_all(
     return [found[number] for number in range(len(policies))]
 
 
+def replay_all(
+    trace: Trace, policies: Mapping[str, str | Policy | Callable | None], cost: CostModel
+) -> tuple[tuple[SimulationResult, ...], dict[str, str]]:
+    """Results of ``policies`` (by name), and of those that cannot be replayed on this trace the reason.
+
+    Raises ValueError for a policy that is not known.
+    """
+    known = {name: policy for name, policy in policies.items() if policy is not None}
+    results = []
+    left_out = {name: "it is a policy of your own; hand it over too" for name in policies if name not in known}
+    for name, found in zip(known, simulate_all(trace, list(known.values()), cost), strict=True):
+        if isinstance(found, NotRecorded):
+            left_out[name] = str(found)
+        else:
+            results.append(found)
+    return tuple(results), left_out
+
+
 def simulate_each(
     trace: Trace, policies: Sequence[str | Policy | Callable], cost: CostModel | None = None
 ) -> Iterator[tuple[int, SimulationResult | NotRecorded]]:

@@ -120,12 +120,9 @@ class Validation:
                 )
         if not len(self.errors):
             return [*found, "no policy's seconds could be compared"]
-        least, most = np.median([_sizes(row.error) for row in self._judged], axis=0)
+        least, _, median = self._median
         if least > self.budget.median:
-            found.append(
-                f"the median error of the speedups is {np.median(self.errors):.1%} (95 % interval {least:.1%} to "
-                f"{most:.1%}), at most {self.budget.median:.0%} wanted"
-            )
+            found.append(f"{median}, at most {self.budget.median:.0%} wanted")
         for row in self._judged:
             if row.verdict(self.budget) == FAIL:
                 found.append(f"{_error_of(row)}, at most {self.budget.worst:.0%} wanted")
@@ -137,12 +134,9 @@ class Validation:
         if not len(self.errors):
             return []
         found = []
-        least, most = np.median([_sizes(row.error) for row in self._judged], axis=0)
+        least, most, median = self._median
         if not most <= self.budget.median and not least > self.budget.median:
-            found.append(
-                f"the median error of the speedups is {np.median(self.errors):.1%} (95 % interval {least:.1%} to "
-                f"{most:.1%}): whether it is at most {self.budget.median:.0%} is undecided"
-            )
+            found.append(f"{median}: whether it is at most {self.budget.median:.0%} is undecided")
         for row in self._judged:
             if row.verdict(self.budget) == UNDECIDED:
                 found.append(f"{_error_of(row)}: whether it is at most {self.budget.worst:.0%} is undecided")
@@ -156,6 +150,13 @@ class Validation:
     @property
     def passed(self) -> bool:
         return self.verdict == PASS
+
+    @property
+    def _median(self) -> tuple[float, float, str]:
+        """The ends of the median error's interval, and both in words."""
+        least, most = np.median([_sizes(row.error) for row in self._judged], axis=0)
+        words = f"the median error of the speedups is {np.median(self.errors):.1%}"
+        return least, most, f"{words} (95 % interval {least:.1%} to {most:.1%})"
 
     @property
     def _judged(self) -> list[Row]:

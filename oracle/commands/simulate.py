@@ -62,16 +62,14 @@ def simulate(
             note(f"Warning: {result.policy}: {outside}; prices there are extrapolated.")
 
 
-def _usual(trace: Trace, cost: CostModel) -> list[SimulationResult]:
+def _usual(trace: Trace, cost: CostModel) -> Sequence[SimulationResult]:
     """The usual policies, but those that read more than the trace holds, which are named."""
-    from analysis.replay.drafts import NotRecorded
-    from analysis.replay.simulate import USUAL, simulate_all
+    from analysis.replay.simulate import USUAL, replay_all
 
-    found = dict(zip(USUAL, simulate_all(trace, USUAL, cost), strict=True))
-    for name, reason in found.items():
-        if isinstance(reason, NotRecorded):
-            note(f"Note: {name} is left out: {reason}")
-    return [result for result in found.values() if not isinstance(result, NotRecorded)]
+    results, left_out = replay_all(trace, dict(zip(USUAL, USUAL, strict=True)), cost)
+    for name, reason in left_out.items():
+        note(f"Note: {name} is left out: {reason}")
+    return results
 
 
 def show_results(results: Sequence[SimulationResult], baseline: ComparedWith, title: str) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from builders.learners import LEARNING
 from builders.reference import random_trace, reference
 from builders.traces import pattern, record, trace
 
@@ -93,14 +94,6 @@ class Longest(Cumulative):
         return np.where(kept < 2, 0, kept)
 
 
-LEARNING = [
-    "margin:tokens=4,warmup=3,rate=0.5",
-    "ema:sizes=1/2/4,warmup=0,every=1,rate=0.5",
-    "ucb:arms=1/survival/kangaroo:threshold=0.3+tokens=4",
-    "exp3:arms=1/3/svip,seed=7",
-    "tapout:arms=1/survival/max-confidence",
-    "heuristic-4.46:tokens=4,threshold=0.4",
-]
 OWN = [*map(parse, LEARNING), Cumulative(), CumulativeOfOne(), ByMargin(), Averaging(), Longest()]
 TRACES = {
     "few": dict(prompts=5),
