@@ -112,12 +112,17 @@ def best_speedups(acceptance: np.ndarray, draft_cost: np.ndarray, cost: CostMode
 
 
 def with_draft_cost(cost: CostModel, draft_cost: float) -> CostModel:
-    """The same prices but for a draft step of ``draft_cost`` target steps, its first step dearer in proportion."""
+    """The same prices but for a draft step of ``draft_cost`` target steps; the first one, or the table, in proportion.
+
+    Where a step costs nothing there is no proportion: the first step stays as it is, a table gives way to the step.
+    """
     draft = draft_cost * float(cost.step())
-    first = cost.draft_first
-    if first is not None:
-        first = first * draft / cost.draft if cost.draft else first
-    return dataclasses.replace(cost, draft=draft, draft_first=first)
+    if not cost.draft:
+        return dataclasses.replace(cost, draft=draft, draft_phase=(), covariance=())
+    times = draft / cost.draft
+    first = None if cost.draft_first is None else cost.draft_first * times
+    phase = tuple((count, price * times) for count, price in cost.draft_phase)
+    return dataclasses.replace(cost, draft=draft, draft_first=first, draft_phase=phase, covariance=())
 
 
 def oracles(acceptance: float, cost: CostModel) -> tuple[float, float]:
@@ -142,13 +147,18 @@ def break_even_draft_cost(acceptance: float, cost: CostModel) -> float | None:
     return highest if highest >= 0 else None
 
 
-def break_even_acceptance(cost: CostModel) -> float | None:
-    """The acceptance at which the best lookahead is worth plain decoding."""
-    tokens = np.arange(1, LONGEST + 1)
-    needed = _round(cost, tokens) / cost.step()
+def break_even_acceptance(
+    cost: CostModel, tokens: np.ndarray | Sequence[int] = range(1, LONGEST + 1), context: float = 0
+) -> float | None:
+    """The acceptance at which the best of the lookaheads ``tokens`` is worth plain decoding, at one context length.
+
+    For independent tokens in long texts; None where no acceptance is enough.
+    """
+    tried = np.asarray(tokens)
+    needed = np.asarray(cost.round(tried, context), float) / cost.step(context)  # tokens that an iteration must emit
 
     def gain(acceptance: float) -> float:
-        return float((tokens_per_iteration(np.array([acceptance]), tokens)[0] / needed).max()) - 1
+        return float((tokens_per_iteration(np.array([acceptance]), tried)[0] / needed).max()) - 1
 
     highest = 1 - 1e-9
     if gain(0.0) >= 0:

@@ -105,3 +105,12 @@ def test_the_published_table_beside_the_closed_form():
     assert found["Alpaca", "oracle"].error == pytest.approx(2.0243 / 2.38 - 1, abs=1e-4)
     tuned = [row.error for key, row in found.items() if key[1] == "static tuned"]
     assert min(tuned) == pytest.approx(-0.145, abs=1e-3) and max(tuned) == pytest.approx(0.188, abs=1e-3)
+
+
+def test_a_table_of_drafting_phases_counts_as_the_steps_that_it_is_made_of():
+    steps = CostModel(draft=0.2, draft_first=0.3)
+    table = CostModel(draft=0.2, draft_phase=tuple((count, 0.1 + 0.2 * count) for count in (1, 4, 9)))
+    assert break_even_draft_cost(0.8, table) == pytest.approx(break_even_draft_cost(0.8, steps))
+    rates, prices = np.array([0.5, 0.8]), np.array([0.05, 0.4])
+    assert best_speedups(rates, prices, table) == pytest.approx(best_speedups(rates, prices, steps))
+    assert break_even_acceptance(table, context=3) == pytest.approx(break_even_acceptance(steps, context=3))

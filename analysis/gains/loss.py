@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.closed_form import break_even_acceptance
 from analysis.cost import CostModel
 from analysis.replay.result import SimulationResult
 from analysis.replay.simulate import simulate
 from analysis.replay.sweep import LENGTHS
 from oracle.records.trace import Trace
 
-_HALVINGS = 40
 _FREE = 1e-9  # of its price: what is left of a draft's below this is rounding
 
 
@@ -97,30 +97,8 @@ def break_even(trace: Trace, cost: CostModel, lengths: Sequence[int] = LENGTHS) 
         draft_cost=float(step),
         draft_cost_needed=float(factor * step) if pays else None,
         by=by if pays else None,
-        acceptance_needed=acceptance_needed(cost, float(trace.context.mean()), lengths),
+        acceptance_needed=break_even_acceptance(cost, lengths, float(trace.context.mean())),
     )
-
-
-def acceptance_needed(cost: CostModel, context: float = 0, lengths: Sequence[int] = LENGTHS) -> float | None:
-    """Probability, independent for each token, with which the best constant is as fast as the target alone.
-
-    At one context length and in long texts; None where not even 1 is enough.  Speedup is that of Leviathan et al.
-    (2023), theorem 3.8, with these prices.
-    """
-    tokens = np.array(lengths)
-    limits = cost.round(tokens, context) / cost.step(context)  # tokens that an iteration must emit
-
-    def pays(acceptance: float) -> bool:
-        powers = acceptance ** np.arange(tokens.max() + 1)
-        return bool(np.any(np.cumsum(powers)[tokens] >= limits))
-
-    if not pays(1.0):
-        return None
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if pays(middle) else (middle, high)
-    return high
 
 
 def _drafting(trace: Trace, result: SimulationResult) -> np.ndarray:

@@ -6,8 +6,9 @@ from builders.runs import some_trace
 from builders.synthetic import synthetic
 from builders.traces import pattern, trace
 
+from analysis.closed_form import break_even_acceptance
 from analysis.cost import CostModel, iid_speedup
-from analysis.gains.loss import acceptance_needed, break_even, iteration, loss
+from analysis.gains.loss import break_even, iteration, loss
 from analysis.replay.simulate import simulate
 from analysis.replay.sweep import LENGTHS
 
@@ -49,7 +50,7 @@ def test_a_draft_that_is_never_right_pays_at_no_price():
 @pytest.mark.parametrize("draft", [0.3, 0.7, 0.9])
 def test_at_the_acceptance_that_breaks_even_the_formula_gives_one(draft):
     cost = CostModel(draft=draft, verify=((1, 1.0), (9, 1.2)), iteration=0.02)
-    found = acceptance_needed(cost)
+    found = break_even_acceptance(cost, LENGTHS)
     assert max(iid_speedup(found, tokens, cost) for tokens in LENGTHS) == pytest.approx(1)
 
 
