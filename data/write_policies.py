@@ -1,0 +1,68 @@
+"""Write data/POLICIES.md: every policy with its keys and defaults, what it reads, where it exists, where it is from.
+
+python data/write_policies.py
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from analysis.replay.oracles import ORACLES
+from oracle.policies import POLICIES
+from oracle.policies.facts import Facts, facts
+
+TEXT = """# Policies
+
+Written by `python data/write_policies.py` from the policies themselves; do not edit. `oracle policies NAME` says all of
+one.
+
+A policy is written `name` or `name:key=value,key=value`, everywhere alike; a key that is left out has the default
+below. *Outcomes* are what earlier iterations accepted, *prices* those of the cost model.
+
+{table}
+
+These exist in simulation only, because they read what no draft can know:
+
+{oracles}
+
+A policy of your own is a class in a file, written `path/to/file.py:Name:key=value`, or an object handed to the Python
+functions.
+"""
+
+
+RULES = {
+    "oracle:detect": "draft until the draft disagrees; the pass that disagrees is paid (the published analysis)",
+    "oracle:clairvoyant": "draft exactly what will be accepted",
+    "oracle:optimal": "the cheapest way to produce this text under the cost model, steps without a draft included",
+}
+
+
+def _cell(text: str) -> str:
+    return text.replace("``", "`").replace("|", "\\|")
+
+
+def _row(found: Facts) -> str:
+    reads = ", ".join(found.reads) or "nothing"
+    memory = "; remembers over prompts" if found.carries_over else ""
+    cells = (f"`{found.usage}`", found.rule, reads + memory, ", ".join(found.found_in) or "-", found.source or "-")
+    return f"| {' | '.join(map(_cell, cells))} |"
+
+
+def _table(columns: tuple[str, ...], rows: list[str]) -> str:
+    return "\n".join([f"| {' | '.join(columns)} |", "|" + "---|" * len(columns), *rows])
+
+
+def main() -> None:
+    table = _table(("policy", "rule", "reads", "in", "from"), [_row(facts(name)) for name in POLICIES])
+    oracles = [f"| `{name}` | {RULES[name]} |" for name in ORACLES]
+    text = TEXT.format(table=table, oracles=_table(("policy", "rule"), oracles))
+    if "--show" in sys.argv[1:]:
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+        sys.stdout.write(text)
+    else:
+        (Path(__file__).parent / "POLICIES.md").write_text(text, encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    main()
