@@ -66,17 +66,17 @@ def _loss(chance: np.ndarray, found: Samples) -> float:
 
 def fit_network(found: Samples, tokens: int, units: int = UNITS) -> tuple[Acceptance, Chance]:
     """A hidden layer of ``units`` on all signals and the place in the draft; 0 units are a logistic regression."""
-    head = _network(np.stack(_inputs(found)), found.accepted, units)
+    head = network(np.stack(_inputs(found)), found.accepted, units)
     return head, lambda asked: head.of(_inputs(asked))
 
 
 def fit_top(found: Samples, tokens: int) -> tuple[Acceptance, Chance]:
     """A hidden layer on the largest probabilities, the entropy and the place in the draft."""
-    head = _network(np.stack(_top_inputs(found)), found.accepted, UNITS)
+    head = network(np.stack(_top_inputs(found)), found.accepted, UNITS)
     return head, lambda asked: head.of(_top_inputs(asked))
 
 
-def _network(values: np.ndarray, accepted: np.ndarray, units: int) -> Acceptance:
+def network(values: np.ndarray, accepted: np.ndarray, units: int) -> Acceptance:
     """The most likely network for inputs float [inputs, S] and what became of each token, bool [S]."""
     center, spread = values.mean(axis=1), values.std(axis=1)
     spread = np.where(spread > 1e-9, spread, 1.0)
