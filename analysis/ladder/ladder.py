@@ -105,6 +105,8 @@ def _rung(name: str, actual: Replays, shuffled: Sequence[Replays], no_null: str 
     if name in actual.missing:
         return absent(name, actual.missing[name])
     others: list[Stood] = [each.stood[name] for each in shuffled if name in each.stood]
+    if len(others) < len(shuffled):
+        others, no_null = [], next(each.missing[name] for each in shuffled if name in each.missing)
     if name == POLICY and any(each.left_out for each in shuffled):
         others, no_null = [], "with shuffled tokens some of the policies read more than the trace recorded"
     return rung(name, actual.stood[name], others, no_null)
@@ -115,4 +117,3 @@ def _roc(trace: Trace, cost: CostModel) -> Estimate | None:
         return simulate(trace, "roc", cost).speedup_estimate()
     except NotRecorded:
         return None
-

@@ -37,7 +37,8 @@ def reach(trace: Trace, cost: CostModel, part: np.ndarray) -> np.ndarray:
     (``oracle.policies.gains.pays_no_more``).  Two logistic regressions tell it the chance of the token that it drafted
     and that of the one after it, from confidence, entropy, margin, the place in the draft, the largest probabilities
     where they were recorded, and how often the draft agreed so far with the text, in all and lately: the draft reads
-    all of the text, so it can know that.  Raises ValueError where the trace lacks signals, or has too little in it.
+    all of the text, so it can know that.  Raises ValueError where the trace lacks signals, or has too little in it;
+    `NotRecorded` where the rule would read more than was recorded.
     """
     tokens = longest_draft(trace)
     if trace.overruns is None:
@@ -52,7 +53,10 @@ def reach(trace: Trace, cost: CostModel, part: np.ndarray) -> np.ndarray:
         at = np.flatnonzero(part[trace.prompt_of] == number)
         for block in np.array_split(at, max(1, len(at) // _BLOCK)):
             length[block] = _lengths(trace, block, tokens, models, history, cost)
-    return np.minimum(length, Book.of(trace).unstopped)
+    book = Book.of(trace)
+    length = np.minimum(length, book.unstopped)
+    book.require(np.arange(trace.tokens), length)
+    return length
 
 
 @dataclass(frozen=True)

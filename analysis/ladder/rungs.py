@@ -13,6 +13,7 @@ from analysis.gains.split import Null
 from analysis.intervals import Estimate, ratio
 from analysis.ladder.replays import CONSTANT, NONE, Stood
 
+GONE = "the rung itself: "  # begins the reason why a rung could not be replayed
 _NOTHING = 1e-9  # of the constant's time: a headroom below this is rounding
 
 
@@ -53,7 +54,7 @@ def rung(name: str, stood: Stood, shuffled: Sequence[Stood], no_null: str | None
 
 def absent(name: str, reason: str) -> Rung:
     """A rung that could not be replayed."""
-    return Rung(name, None, None, None, None, None, (f"this rung: {reason}",))
+    return Rung(name, None, None, None, None, None, (f"{GONE}{reason}",))
 
 
 def headroom_share(stood: Stood) -> Estimate | None:
@@ -77,6 +78,8 @@ def _null(name: str, shuffled: Sequence[Stood], no_null: str | None) -> tuple[Nu
         return None, "without a draft a text takes the same time in any order"
     if name == CONSTANT:
         return None, "the best constant is what the others are compared with"
+    if shuffled and all(each.constant is None for each in shuffled):
+        return None, "the best constant that it is a ratio to cannot be judged"
     ratios = [
         float(each.constant.prompt_seconds.sum() / each.rung.prompt_seconds.sum())
         for each in shuffled
