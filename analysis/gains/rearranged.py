@@ -79,10 +79,11 @@ def with_signals(trace: Trace, order: np.ndarray, rng: np.random.Generator) -> T
 
     What the draft said after a disagreement was recorded as far as its text had room.  Where that is less room than
     there is at its new place, what it said after another disagreement stands in, drawn from those that were recorded
-    to the full: of the same text if there is one, else of any.  Raises ValueError where the trace lacks them.
+    to the full: of the same text if there is one, else of any.  A signal that the trace lacks stays lacking; raises
+    ValueError where it lacks overruns.
     """
     over = trace.need("overruns", for_="shuffling tokens with their signals")
-    signals = {name: trace.need(name, for_="shuffling tokens with their signals") for name in SIGNALS}
+    signals = {name: getattr(trace, name) for name in SIGNALS}
     rows = trace.overrun_of[order]
     position = np.flatnonzero(rows >= 0)
     rows = _with_room(trace, over, rows[position], trace.budget[position] - 1, rng)
@@ -93,7 +94,7 @@ def with_signals(trace: Trace, order: np.ndarray, rng: np.random.Generator) -> T
         rearranged(trace, order[None]),
         overruns=Overruns(position, offsets, **moved),
         extra=_moved_tops(trace, order, position, entries, offsets),
-        **{name: values[order] for name, values in signals.items()},
+        **{name: None if values is None else values[order] for name, values in signals.items()},
     )
 
 

@@ -95,9 +95,11 @@ def _shuffled(
         return [], f"the tokens of a draft of kind {trace.draft_kind} cannot change places: they depend on the round"
     if trace.draft_tokens is None:
         return [], "this trace has no draft tokens to shuffle"
-    whole = not set(trace.lacks) & {"overruns", "confidence", "entropy", "margin"}
     orders = within_orders(trace, shuffles, rng)
-    texts = (with_signals(trace, order, rng) if whole else rearranged(trace, order[None]) for order in orders)
+    texts = (
+        with_signals(trace, order, rng) if trace.overruns is not None else rearranged(trace, order[None])
+        for order in orders
+    )
     return [replays(each, cost, tried) for each in texts], None
 
 

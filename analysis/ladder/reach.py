@@ -41,10 +41,9 @@ def reach(trace: Trace, cost: CostModel, part: np.ndarray) -> np.ndarray:
     `NotRecorded` where the rule would read more than was recorded.
     """
     tokens = longest_draft(trace)
-    if trace.overruns is None:
-        trace.need("overruns", for_=NEED)
     with_top = "draft_top" in trace.extra
     found = samples(trace, tokens, NEED, with_top=with_top, most=FITTED)
+    trace.need("overruns", for_=NEED)
     length = np.zeros(trace.tokens, np.int64)
     for number in np.unique(part):
         taught = part[found.prompt] != number

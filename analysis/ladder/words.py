@@ -9,6 +9,7 @@ from analysis.ladder.replays import CONSTANT, DEFAULT, LIBRARY, POLICY, SIGNALS
 from analysis.ladder.rungs import GONE
 from analysis.replay.oracles import OPTIMAL
 
+_NOTHING = 1e-9  # what is above 1 by less is rounding
 _SHOWN = 4  # policies that are named before the rest are counted
 
 
@@ -53,7 +54,7 @@ def _by_chance(found: Ladder) -> str:
 
 def _no_gain(found: Ladder) -> str:
     best = max(each.speedup.value for name in (LIBRARY, CONSTANT, POLICY) if (each := found.of_name(name)).speedup)
-    return " No draft is faster than each of these policies here." if best < 1 else ""
+    return "" if best > 1 + _NOTHING else " None of the policies is faster here than no draft."
 
 
 def remarks(found: Ladder) -> list[str]:
