@@ -26,8 +26,9 @@ from analysis.replay.oracles import OPTIMAL
 from analysis.replay.simulate import simulate
 from oracle.records.trace import Trace
 
-SHUFFLES = 5
-TOKENS = 30_000  # a trace of more is taken in a sample of its prompts
+SHUFFLES = (2, 5)  # fewest and most
+REPLAYED = 50_000  # tokens of shuffled texts, about
+TOKENS = 20_000  # a trace of more is taken in a sample of its prompts
 
 
 @dataclass(frozen=True)
@@ -58,18 +59,19 @@ class Ladder:
         return self.of_name(OPTIMAL).null
 
 
-def ladder(trace: Trace, cost: CostModel | None = None, *, shuffles: int = SHUFFLES, seed: int = 0) -> Ladder:
+def ladder(trace: Trace, cost: CostModel | None = None, *, shuffles: int | None = None, seed: int = 0) -> Ladder:
     """The ladder of ``trace`` at the prices ``cost`` (default: a draft step of 0.1).
 
-    A trace of more than `TOKENS` is taken in a sample of its prompts, evenly spread.  Raises ValueError for prices of
-    another pair.
+    A trace of more than `TOKENS` is taken in a sample of its prompts, evenly spread.  ``shuffles`` of its tokens: by
+    default as many as `REPLAYED` allows.  Raises ValueError for prices of another pair.
     """
     prices = CostModel(draft=DEFAULT_DRAFT) if cost is None else cost
     sample = _sample(trace)
     tried = candidates()
     actual = replays(sample, prices, tried)
     kept = [policy for policy in tried if policy not in actual.left_out]
-    others, no_null = _shuffled(sample, prices, kept, shuffles, np.random.default_rng(seed))
+    times = int(np.clip(REPLAYED // sample.tokens, *SHUFFLES)) if shuffles is None else shuffles
+    others, no_null = _shuffled(sample, prices, kept, times, np.random.default_rng(seed))
     return Ladder(
         rungs=tuple(_rung(name, actual, others, no_null) for name in RUNGS),
         prompts=sample.prompts,

@@ -170,7 +170,7 @@ def test_signals_are_read_as_far_as_they_are_recorded_everywhere():
 
 def test_a_large_trace_is_taken_in_a_sample_of_its_prompts(monkeypatch):
     monkeypatch.setattr("analysis.ladder.ladder.candidates", lambda: ["constant:tokens=5"])
-    source = synthetic(4 * TOKENS // 1000, 500)
+    source = synthetic(2 * TOKENS // 500, 500)
     found = ladder(source, COST, shuffles=0)
     assert found.of == source.prompts and found.prompts == source.prompts // 2
     assert any(f"{found.prompts:,} of {found.of:,} prompts" in each for each in remarks(found))
