@@ -16,6 +16,7 @@ from analysis.gains.heldout import best_held_out
 from analysis.gains.loss import loss
 from analysis.gains.split import gains
 from analysis.independence import iid_test
+from analysis.ladder.ladder import Ladder, ladder
 from analysis.measured.speedups import Measured, summary
 from analysis.replay.oracles import OPTIMAL
 from analysis.replay.result import SimulationResult, Totals
@@ -88,6 +89,7 @@ class Study:
     fits: tuple[Fit, ...]
     goodness: dict[str, GoodnessOfFit]  # of the geometric family and of the best one
     findings: Findings
+    ladder: Ladder
 
     @property
     def description(self) -> Description:
@@ -176,6 +178,7 @@ def study(source: Source, name: str, policies: Sequence[str | Policy | Callable]
         fits=fits,
         goodness=goodness,
         findings=_findings(trace, cost, swept, optimal or _oracle(trace, cost)),
+        ladder=ladder(trace, cost),
     )
 
 

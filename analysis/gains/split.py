@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.cost import CostModel
+from analysis.gains.halved import judged_by_halves, of_best
 from analysis.gains.influence import around, of_ratio
 from analysis.gains.rearranged import coin_orders, halves, movable, rearranged, whole_orders, within_orders
 from analysis.intervals import Estimate, ratio
@@ -155,7 +156,7 @@ class _Replayed:
 
     def best_constant(self) -> np.ndarray:
         """Seconds under the constant that is best for all texts of the arrangement, float [R, P]."""
-        return _of_best(self.constants.sum(axis=2), self.constants)
+        return of_best(self.constants.sum(axis=2), self.constants)
 
     def oracle(self, name: str) -> _Ratios:
         return _Ratios(self.best_constant(), self.oracles[name])
@@ -165,9 +166,7 @@ class _Replayed:
 
     def held_out(self) -> _Ratios:
         """Both directions together: each half of a text is judged under what the other half chose."""
-        shown, judged = self.half_constants[..., ::-1], self.half_constants
-        for_all = _of_best(shown.sum(axis=2), judged.transpose(0, 1, 3, 2)).transpose(0, 2, 1)
-        for_each = np.take_along_axis(judged, shown.argmin(axis=0)[None], axis=0)[0]
+        for_all, for_each = judged_by_halves(self.half_constants)
         return _Ratios(for_all.sum(axis=2), for_each.sum(axis=2))
 
 
@@ -182,11 +181,6 @@ def _seconds(trace: Trace, policies: tuple[str, ...] | list[str], cost: CostMode
             raise each
         found[policies[number]] = each.prompt_seconds
     return found
-
-
-def _of_best(totals: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """``seconds`` [K, ..., P] under the choice with the least of ``totals`` [K, ...], float [..., P]."""
-    return np.take_along_axis(seconds, totals.argmin(axis=0)[None, ..., None], axis=0)[0]
 
 
 def _row(what: str, actual: _Ratios, within: _Ratios, whole: _Ratios) -> Gain:

@@ -8,6 +8,7 @@ quick for ten million iterations as for one.  Intervals and bands are 95 %.
 from analysis.plots.calibration import plot_calibration
 from analysis.plots.canvas import save
 from analysis.plots.hazard import plot_hazard
+from analysis.plots.headroom import plot_headroom
 from analysis.plots.heatmap import plot_heatmap
 from analysis.plots.histogram import plot_histogram
 from analysis.plots.iterations import plot_iterations
@@ -20,7 +21,7 @@ from analysis.plots.validation import Comparison, plot_simulated_vs_measured, si
 from analysis.plots.variance import plot_variance
 
 __all__ = [
-    "PANELS", "Comparison", "closest_fits", "panel", "plot_calibration", "plot_hazard", "plot_heatmap",
+    "PANELS", "Comparison", "closest_fits", "panel", "plot_calibration", "plot_hazard", "plot_headroom", "plot_heatmap",
     "plot_histogram", "plot_iterations", "plot_position", "plot_prediction", "plot_roc", "plot_simulated_vs_measured",
     "plot_survival", "plot_variance", "save", "simulated_vs_measured_panels",
 ]  # fmt: skip

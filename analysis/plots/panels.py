@@ -6,10 +6,12 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
+from analysis.cost import CostModel
 from analysis.fit.distributions import Fit, fit_all
 from analysis.plots.calibration import plot_calibration
 from analysis.plots.canvas import describe, figure_of, new_axes
 from analysis.plots.hazard import plot_hazard
+from analysis.plots.headroom import plot_headroom
 from analysis.plots.histogram import plot_histogram
 from analysis.plots.iterations import plot_iterations
 from analysis.plots.letters import short_name
@@ -28,6 +30,7 @@ PANELS = {
     "survival": plot_survival,
     "calibration": plot_calibration,
     "roc": plot_roc,
+    "headroom": plot_headroom,
 }
 
 FITTED = {"histogram": plot_histogram, "hazard": plot_hazard, "survival": plot_survival}
@@ -41,9 +44,10 @@ def closest_fits(trace: Trace, with_geometric: bool = True) -> list[Fit]:
     return [*fits[:1], *others[:LINES]] if with_geometric else others[:LINES]
 
 
-def panel(traces: Mapping[str, Trace], kind: str) -> Figure:
+def panel(traces: Mapping[str, Trace], kind: str, cost: CostModel | None = None) -> Figure:
     """One figure with a panel for each data set, by its name; ``kind`` is a key of `PANELS` or "variance".
 
+    ``cost``: the prices of "headroom", which alone hangs on them (default: a draft step of 0.1).
     Raises ValueError for another kind, or without traces.
     """
     if kind not in PANELS and kind != "variance":
@@ -58,6 +62,8 @@ def panel(traces: Mapping[str, Trace], kind: str) -> Figure:
             plot_histogram(trace, ax, convention="detect")
         elif kind in FITTED:
             FITTED[kind](trace, ax, fits=closest_fits(trace, with_geometric=kind == "survival"))
+        elif kind == "headroom":
+            plot_headroom(trace, ax, cost=cost)
         else:
             PANELS[kind](trace, ax)
         described, x, y = ax.get_title(loc="left"), ax.get_xlabel(), ax.get_ylabel()

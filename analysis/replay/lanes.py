@@ -28,6 +28,7 @@ from oracle.policies.contract import (
     stops_at,
     unseen,
 )
+from oracle.records.trace import Trace, chain
 
 WINDOWS = (4, 12, 40, 200)  # tokens of a draft that are looked at first, then, where nothing stopped it, and so on
 FEW = 16  # texts: fewer are walked one by one where the policy only counts
@@ -80,6 +81,12 @@ def walk(book: Book, policy: Policy, cost: Prices | None = None, scan: Natural |
     walker = _Walker(book, policy, scan)
     walker.walk(book.starts, ask(policy, "start", len(book.starts), cost), table)
     return _rows(book, policy, scan, *table.rows(), walker.unrecorded)
+
+
+def walk_lengths(trace: Trace, length: np.ndarray) -> Rows:
+    """The iterations of drafts of ``length[t]`` tokens (int64 [N]) from each position t that is reached."""
+    at = chain(trace.offsets, np.minimum(length, trace.accepted_run) + 1)
+    return Rows(at, length[at], length[at], 0)
 
 
 class _Table:

@@ -78,7 +78,7 @@ def held_out(tried: Sequence[Totals], folds: int = FOLDS, seed: int = 0) -> Held
     if prompts < FEWEST:
         return None
     folds = min(folds, prompts)
-    part = np.random.default_rng(seed).permutation(prompts) % folds
+    part = parts(prompts, folds, seed)
     sums = np.stack([seconds[:, part == number].sum(axis=1) for number in range(folds)])
     best = (sums.sum(axis=0) - sums).argmin(axis=1)
     judged = seconds[best[part], np.arange(prompts)]
@@ -86,6 +86,11 @@ def held_out(tried: Sequence[Totals], folds: int = FOLDS, seed: int = 0) -> Held
     often = sorted(np.flatnonzero(count).tolist(), key=lambda number: -count[number])
     chosen = {tried[number].policy: int(count[number]) for number in often}
     return HeldOut(ratio(tried[0].plain_seconds, judged), chosen, judged)
+
+
+def parts(prompts: int, folds: int = FOLDS, seed: int = 0) -> np.ndarray:
+    """The part that each prompt is dealt into, int64 [P] from 0 to ``folds`` - 1: at random, always alike."""
+    return np.random.default_rng(seed).permutation(prompts) % folds
 
 
 def _reach(freedom: float, tail: float) -> tuple[float, float]:

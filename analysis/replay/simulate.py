@@ -12,7 +12,7 @@ from analysis.belonging import together
 from analysis.cost import DEFAULT_DRAFT, CostModel
 from analysis.price_errors import NO_SHIFTS, PriceErrors, Tally
 from analysis.replay.drafts import UNBOUNDED, Book, NotRecorded
-from analysis.replay.lanes import FEW, Natural, Rows, walk
+from analysis.replay.lanes import FEW, Natural, Rows, walk, walk_lengths
 from analysis.replay.oracles import OPTIMAL, ORACLES, is_oracle
 from analysis.replay.result import SimulationResult, Totals
 from analysis.replay.together import only_cap, shared_scans, walked
@@ -34,6 +34,7 @@ __all__ = [
     "simulate",
     "simulate_all",
     "simulate_each",
+    "simulate_lengths",
     "simulate_totals",
 ]
 
@@ -115,6 +116,14 @@ def simulate_totals(
             yield number, found if isinstance(found, NotRecorded) else found.totals
 
 
+def simulate_lengths(trace: Trace, name: str, length: np.ndarray, cost: CostModel) -> SimulationResult:
+    """What it costs to draft ``length[t]`` tokens (int64 [N]) from whichever position t an iteration begins at.
+
+    For rules that are known at every position beforehand; results call it ``name``.
+    """
+    return _Pricing(trace, cost).result(name, walk_lengths(trace, length), None)
+
+
 def replay(trace: Trace, policy: Policy, cost: CostModel | None = None) -> Rows:
     """The iterations of ``policy``, unpriced."""
     return walk(Book.of(trace), policy, cost)
@@ -155,8 +164,7 @@ def _walk_oracle(trace: Trace, name: str, cost: CostModel) -> Rows:
     length, sure = ORACLES[name](trace, cost), Book.of(trace).sure
     if sure is not None:  # it looks no further ahead than rounds were recorded
         length = np.minimum(length, sure)
-    at = chain(trace.offsets, np.minimum(length, trace.accepted_run) + 1)
-    return Rows(at, length[at], length[at], 0)
+    return walk_lengths(trace, length)
 
 
 class _Work:

@@ -13,6 +13,7 @@ from analysis.fit.distributions import Fit
 from analysis.plots.calibration import plot_calibration
 from analysis.plots.canvas import figure_of, write_figure
 from analysis.plots.hazard import plot_hazard
+from analysis.plots.headroom import plot_headroom
 from analysis.plots.histogram import plot_histogram
 from analysis.plots.iterations import plot_iterations
 from analysis.plots.position import plot_position
@@ -104,6 +105,16 @@ def variance_figure(studies: Sequence[Study]) -> Markup:
         plot_variance({study.name: study.trace for study in studies}),
         "Mean and standard deviation of the oracle SL (detect) of these traces and of the published data sets.",
         "Oracle SL (detect), mean ± SD, beside the published data sets.",
+    )
+
+
+def headroom_figure(study: Study) -> Markup:
+    """The ladder from no draft to the best that there could be."""
+    return _picture(
+        plot_headroom(study.ladder),
+        f"Speedup of each rung on {study.name}, from no draft to the best that there could be.",
+        "Speedup of each rung with its 95 % interval; the band is the headroom between the best constant and the oracle"
+        " that knows the text; rings are the same rungs on shuffled tokens.",
     )
 
 

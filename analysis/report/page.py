@@ -13,6 +13,7 @@ from analysis.report.distributions import fits
 from analysis.report.gains import gains_section
 from analysis.report.glance import glance
 from analysis.report.glossary import glossary
+from analysis.report.ladder import ladder_section
 from analysis.report.lookahead import statistics
 from analysis.report.markup import Markup, join, page, section
 from analysis.report.policies import policies_section, settings
@@ -60,6 +61,7 @@ def render(studies: Sequence[Study]) -> str:
         ("glance", "In short", glance(studies)),
         ("collected", "What was collected", collected(studies)),
         ("policies", "Policies", per_trace(studies, _policies)),
+        ("ladder", "Headroom", per_trace(studies, ladder_section)),
         ("gains", "What the oracle's gain is made of", per_trace(studies, gains_section)),
         ("settings", "Settings to paste", per_trace(studies, settings)),
         ("prompts", "Single prompts", join([viewer(studies, shown), per_trace(studies, figures.iterations_figure)])),

@@ -66,17 +66,17 @@ def _loss(chance: np.ndarray, found: Samples) -> float:
 
 def fit_network(found: Samples, tokens: int, units: int = UNITS) -> tuple[Acceptance, Chance]:
     """A hidden layer of ``units`` on all signals and the place in the draft; 0 units are a logistic regression."""
-    head = _network(np.stack(_inputs(found)), found.accepted, units)
+    head = network(np.stack(_inputs(found)), found.accepted, units)
     return head, lambda asked: head.of(_inputs(asked))
 
 
 def fit_top(found: Samples, tokens: int) -> tuple[Acceptance, Chance]:
     """A hidden layer on the largest probabilities, the entropy and the place in the draft."""
-    head = _network(np.stack(_top_inputs(found)), found.accepted, UNITS)
+    head = network(np.stack(_top_inputs(found)), found.accepted, UNITS)
     return head, lambda asked: head.of(_top_inputs(asked))
 
 
-def _network(values: np.ndarray, accepted: np.ndarray, units: int) -> Acceptance:
+def network(values: np.ndarray, accepted: np.ndarray, units: int) -> Acceptance:
     """The most likely network for inputs float [inputs, S] and what became of each token, bool [S]."""
     center, spread = values.mean(axis=1), values.std(axis=1)
     spread = np.where(spread > 1e-9, spread, 1.0)
@@ -96,9 +96,18 @@ def _network(values: np.ndarray, accepted: np.ndarray, units: int) -> Acceptance
         value = float((np.logaddexp(0, score) - target * score).mean() + _DECAY * weights @ weights / 2)
         return value, np.concatenate(steps) + _DECAY * weights
 
+    def curvature(weights: np.ndarray) -> np.ndarray:
+        """Second derivatives of the loss of a network without a hidden layer."""
+        chance = 1 / (1 + np.exp(-(weights[:-1] @ scaled + weights[-1])))
+        all_inputs = np.vstack([scaled, np.ones(len(target))])
+        return (all_inputs * (chance * (1 - chance) / len(target))) @ all_inputs.T + _DECAY * np.eye(width)
+
     size = inner + (units or len(values)) + 1
     start = np.random.default_rng(0).normal(0, 0.5, size)  # the same for the same trace
-    weights = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 300}).x
+    if units:
+        weights = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 300}).x
+    else:  # convex: a handful of Newton's steps, where the other method spends most of its time between them
+        weights = minimize(loss, start, jac=True, hess=curvature, method="Newton-CG").x
     return Acceptance(center, spread, weights[:inner].reshape(units, width), weights[inner:])
 
 

@@ -22,6 +22,7 @@ class Samples:
     accepted: np.ndarray  # bool [S], given that those before it were
     prompt: np.ndarray  # int64 [S]
     top: np.ndarray | None = None  # float32 [S, top_k]
+    start: np.ndarray | None = None  # int64 [S], flat position where its draft began; None: not known
 
     def __len__(self) -> int:
         return len(self.position)
@@ -31,8 +32,8 @@ class Samples:
         return Samples(**{name: values[chosen] for name, values in vars(self).items() if values is not None})
 
 
-def samples(trace: Trace, tokens: int, need: str, *, with_top: bool = False) -> Samples:
-    """Of drafts of up to ``tokens`` tokens from every position of a trace, or from every n-th where they are many.
+def samples(trace: Trace, tokens: int, need: str, *, with_top: bool = False, most: int = MOST) -> Samples:
+    """Of drafts of up to ``tokens`` tokens from every position of a trace, or from every n-th: ``most`` of them, about.
 
     Raises ValueError, with ``need`` as what asks, where the trace lacks a signal or has drafts of kind round.
     """
@@ -43,14 +44,16 @@ def samples(trace: Trace, tokens: int, need: str, *, with_top: bool = False) -> 
         signals["top"] = trace.need("draft_top", for_=need).values.reshape(trace.tokens, -1)
     room = np.minimum(trace.end - np.arange(trace.tokens) - 1, tokens)  # the last token is the target's own
     judged = np.minimum(trace.run + 1, np.maximum(room, 0))
-    starts = np.arange(0, trace.tokens, 1 + int(judged.sum()) // MOST)
+    starts = np.arange(0, trace.tokens, 1 + int(judged.sum()) // most)
     count = judged[starts]
     first = np.repeat(np.cumsum(count) - count, count)
     position = np.arange(int(count.sum())) - first
-    at = np.repeat(starts, count) + position
+    start = np.repeat(starts, count)
+    at = start + position
     return Samples(
         position=position,
         accepted=trace.agrees[at],
         prompt=trace.prompt_of[at],
+        start=start,
         **{name: values[at] for name, values in signals.items()},
     )

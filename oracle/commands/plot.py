@@ -11,9 +11,9 @@ import typer
 from oracle.commands.bounds import Between
 from oracle.commands.destinations import PICTURE, check_file
 from oracle.commands.groups import takes
-from oracle.commands.inputs import decoder, load_traces
+from oracle.commands.inputs import check_together, decoder, load_traces
 from oracle.commands.notes import say
-from oracle.commands.options import Force, Policies, Tokenizer
+from oracle.commands.options import Force, Policies, PriceOptions, Tokenizer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from oracle.records.trace import Trace
 
+PRICED = "headroom"  # the picture that hangs on prices
 SINGLE = ("heatmap",)  # pictures of one prompt's text
 
 
@@ -30,6 +31,7 @@ def register(app: typer.Typer) -> None:
 
 @takes()
 def plot(
+    prices: PriceOptions,
     words: Annotated[
         list[str], typer.Argument(metavar="[TRACE]... KIND", help="Trace folders (default: the sample), then the kind.")
     ],
@@ -47,12 +49,12 @@ def plot(
     tokenizer: Tokenizer = None,
     force: Force = False,
 ) -> None:
-    """Draw a picture: histogram, variance, position, iterations, hazard, survival, calibration, roc or heatmap.
+    """Draw a picture: histogram, variance, position, iterations, hazard, survival, calibration, roc, headroom, heatmap.
 
-    Several traces give one panel each.
+    Several traces give one panel each.  The headroom is that of `oracle simulate --ladder`, at prices that it takes.
     """
     from analysis.plots.canvas import FORMATS, save
-    from analysis.plots.panels import PANELS
+    from analysis.plots.panels import PANELS, panel
     from analysis.replay.simulate import USUAL
 
     kinds = [*PANELS, "variance", *SINGLE]
@@ -62,7 +64,15 @@ def plot(
     file = output or Path(f"{kind}.png")
     check_file(file, FORMATS, made=PICTURE, force=force)
     traces = load_traces([Path(path) for path in paths])
-    figure = _draw(traces, kind, policy or USUAL[:3], prompt, tokenizer)
+    if kind == PRICED:
+        cost = prices.load()
+        for trace in traces.values():
+            check_together(trace, cost=cost)
+        figure = panel(traces, kind, cost)
+    else:
+        if prices != PriceOptions():
+            raise ValueError(f"--draft-cost, --cost and --any-cost are for the picture {PRICED}; {kind} has no prices")
+        figure = _draw(traces, kind, policy or USUAL[:3], prompt, tokenizer)
     say(f"Picture: {save(figure, file)}")
 
 

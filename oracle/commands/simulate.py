@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from oracle.commands.groups import takes
 from oracle.commands.inputs import check_together, describe, load_trace
+from oracle.commands.ladder import show_ladder
 from oracle.commands.notes import note, say
 from oracle.commands.numbers import gain_text, interval_text, policy_text, share_text, short_count
 from oracle.commands.options import Baseline, InSample, Json, OneTrace, Policies, PriceOptions
@@ -34,6 +35,10 @@ def simulate(
     policy: Policies = None,
     baseline: Baseline = None,
     in_sample: InSample = False,
+    ladder: Annotated[
+        bool,
+        typer.Option("--ladder", help="From no draft to the best there could be: nine rungs, each held out."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Replay policies over a trace, exactly, and price them.
@@ -45,11 +50,18 @@ def simulate(
     from analysis.replay.sweep import baseline as compared_with
     from oracle.policies.names import taken_in_sample
 
+    if ladder and (policy or baseline is not None or in_sample):
+        raise ValueError(
+            "--ladder has rungs and a baseline of its own; leave out --policy, --baseline and --allow-in-sample"
+        )
     if in_sample:
         policy = [taken_in_sample(text) for text in policy or ()]
     loaded = load_trace(trace)
     cost = prices.load()
     check_together(loaded, cost=cost)
+    if ladder:
+        _climb(loaded, cost, as_json)
+        return
     results = [replay(loaded, text, cost) for text in policy] if policy else _usual(loaded, cost)
     compared = compared_with(loaded, cost, baseline)
     if as_json:
@@ -60,6 +72,17 @@ def simulate(
         context = loaded.context[loaded.offsets[result.prompt] + result.position]
         if outside := cost.outside_range(result.drafted, context):
             note(f"Warning: {result.policy}: {outside}; prices there are extrapolated.")
+
+
+def _climb(trace: Trace, cost: CostModel, as_json: bool) -> None:
+    from analysis.ladder.ladder import ladder as climb
+    from analysis.ladder.words import headroom_sentence, remarks
+
+    found = climb(trace, cost)
+    if as_json:
+        show_json({"ladder": found, "headroom": headroom_sentence(found), "notes": remarks(found)})
+    else:
+        show_ladder(found, describe(trace))
 
 
 def _usual(trace: Trace, cost: CostModel) -> Sequence[SimulationResult]:

@@ -21,16 +21,17 @@ def growth(cost: Prices | None, tokens: int, lanes: int) -> np.ndarray:
     return np.repeat((np.diff(price) / price[:-1])[None], lanes, axis=0)
 
 
-def pays_no_more(acceptance: np.ndarray, growth: np.ndarray) -> np.ndarray:
+def pays_no_more(acceptance: np.ndarray, growth: np.ndarray, following: np.ndarray | float = 1.0) -> np.ndarray:
     """Whether a draft had better end after a token, bool [lanes, width].
 
     ``acceptance`` (float64 [lanes, width]) is the probability of each token where those before it were accepted.  With
-    S_k their product, an iteration of k tokens emits E_k = 1 + S_1 + ... + S_k.  One token more, accepted with S_k at
-    most, pays where S_k / E_k is above the share by which it makes the iteration dearer.
+    S_k their product, an iteration of k tokens emits E_k = 1 + S_1 + ... + S_k.  One token more is accepted with S_k
+    times its chance after them, ``following`` (float64 like ``acceptance``; 1: S_k at most), and pays where that over
+    E_k is above the share by which it makes the iteration dearer.
     """
     survival = np.cumprod(acceptance, axis=1, dtype=np.float64)
     expected = 1 + np.cumsum(survival, axis=1)
-    return survival <= expected * growth[:, 1 : acceptance.shape[1] + 1]
+    return survival * following <= expected * growth[:, 1 : acceptance.shape[1] + 1]
 
 
 def worth_drafting(tokens: int, growth: np.ndarray) -> np.ndarray:

@@ -11,6 +11,8 @@ from analysis.describe import statistics
 from analysis.fit import distributions
 from analysis.fit.distributions import Counts, Fit, GoodnessOfFit
 from analysis.independence import IidTest, iid_test
+from analysis.ladder.ladder import Ladder
+from analysis.ladder.ladder import ladder as climb
 from analysis.measured import calibrate as calibration
 from analysis.measured.calibrate import Calibration
 from analysis.replay import simulate as replay
@@ -46,6 +48,15 @@ def simulate(
     them all the same), TypeError for arguments of another type.
     """
     return replay.simulate(as_trace(trace), policy, as_cost(cost))
+
+
+def ladder(trace: Trace | str | Path, cost: CostModel | float | str | Path | None = None) -> Ladder:
+    """Nine rungs from no draft to the best that there could be, each choice held out, and the headroom between them.
+
+    ``cost`` as for `simulate`.  ``oracle.ladder("traces/demo", 0.1).headroom`` is the gain that is left above the best
+    constant lookahead.
+    """
+    return climb(as_trace(trace), as_cost(cost))
 
 
 def compare_traces(

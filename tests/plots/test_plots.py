@@ -212,7 +212,7 @@ def test_panel_has_one_axes_a_data_set(kind):
 
 
 def test_panel_refuses_unknown_kinds():
-    with pytest.raises(ValueError, match="roc, variance, not 'pie'"):
+    with pytest.raises(ValueError, match="roc, headroom, variance, not 'pie'"):
         plots.panel({"a": make_trace()}, "pie")
     with pytest.raises(ValueError, match="no trace"):
         plots.panel({}, "roc")

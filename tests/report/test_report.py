@@ -98,6 +98,7 @@ def test_every_section_is_there_and_linked(page):
         "glance",
         "collected",
         "policies",
+        "ladder",
         "gains",
         "settings",
         "prompts",
@@ -237,7 +238,7 @@ def test_decode_must_give_a_string_for_each_token():
 def test_odd_traces_have_a_report(tmp_path, undrawn, rows):
     out = report([Source(trace(*rows))], tmp_path / "report.html", policies=["constant:tokens=3", "oracle:optimal"])
     text = out.read_text(encoding="utf-8")
-    assert text.count("<section") == 11 and "NaN" not in text
+    assert text.count("<section") == 12 and "NaN" not in text
 
 
 def test_large_traces_show_a_selection_and_say_so(tmp_path, undrawn):
