@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         plot_prediction,
         plot_roc,
         plot_simulated_vs_measured,
+        plot_surface,
         plot_survival,
         plot_variance,
         save,
@@ -48,8 +49,8 @@ __all__ = [
     "Budget", "CostModel", "Pair", "Runs", "Source", "Trace", "Until", "calibrate", "collect", "compare",
     "compare_traces", "fit", "list_policies", "load_pair", "load_prompts", "measure", "parse", "plot_calibration",
     "plot_hazard", "plot_heatmap", "plot_histogram", "plot_iterations", "plot_position", "plot_prediction", "plot_roc",
-    "plot_simulated_vs_measured", "plot_survival", "plot_variance", "predict", "report", "save", "simulate", "stats",
-    "train", "tune", "validate",
+    "plot_simulated_vs_measured", "plot_surface", "plot_survival", "plot_variance", "predict", "report", "save",
+    "simulate", "stats", "train", "tune", "validate",
 ]  # fmt: skip
 
 _MODULES = {
