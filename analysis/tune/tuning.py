@@ -112,7 +112,7 @@ def _group(found: Sequence[Totals], held: HeldOut, constants: Collection[str]) -
 
     The fastest is always among them.
     """
-    beaten = set(constants) if held.gain.low > 1 else set()
+    beaten = set(constants) if held.gain.low > 1 and held.policy not in constants else set()
     if max(held.constant_speedup.low, held.policy_speedup.low) > 1:
         beaten.add(NO_DRAFT)
     ordered = sorted([*found, _plain(found[0])], key=lambda each: -each.speedup)

@@ -41,7 +41,7 @@ def rates(kind: str, cost: CostModel, prompts: int, traces: int) -> None:
     sampled = sum(not is_constant(each.settings[0].policy) for each in found)
     low, high = wilson(np.array([advised]), np.array([len(found)]))
     print(
-        f"{kind}, draft {cost.draft:g}, {prompts} prompts, {len(found)} traces: a policy beyond the constant is advised "
+        f"{kind}, draft {cost.draft:g}, {prompts} prompts, {len(found)} traces: a policy is advised "
         f"in {advised / len(found):.1%} ({low[0]:.1%} to {high[0]:.1%}); the best of the sample is one in "
         f"{sampled / len(found):.0%}",
         flush=True,

@@ -56,10 +56,8 @@ def test_the_flags_of_a_constant():
 
 
 def test_a_rule_that_only_one_engine_has():
-    assert of("p-min:n_max=9,n_min=2,p_min=0.6", "llama.cpp").note == "The same rule."
-    assert (
-        "n-max 9 --spec-draft-n-min 2 --spec-draft-p-min 0.6" in of("p-min:n_max=9,n_min=2,p_min=0.6", "llama.cpp").text
-    )
+    own = of("p-min:n_max=9,n_min=2,p_min=0.6", "llama.cpp")
+    assert own.note == "The same rule." and "n-max 9 --spec-draft-n-min 2 --spec-draft-p-min 0.6" in own.text
     near = of("dynamic:threshold=0.3,tokens=8", "llama.cpp")
     assert near.note.startswith("Near") and "n-max 8 --spec-draft-n-min 0 --spec-draft-p-min 0.3" in near.text
     assert fragment(of("margin", "vllm").text)["enable_adaptive_verification"] is True
