@@ -13,3 +13,11 @@ def settings(policy: str) -> tuple[Settings, ...]:
     """What to paste for ``policy``, one entry an engine.  Raises ValueError for an unknown policy."""
     rule = as_policy(policy)
     return tuple(engine.settings(rule) for engine in ENGINES)
+
+
+def nearest(policy: str, constant: str) -> tuple[tuple[Settings, str], ...]:
+    """What to paste in each engine, and what to know of it: ``constant`` where there is no such rule as ``policy``."""
+    return tuple(
+        (found, found.note) if found.text is not None else (fixed, f"{found.note} The tuned constant, {constant}:")
+        for found, fixed in zip(settings(policy), settings(constant), strict=True)
+    )
