@@ -89,7 +89,7 @@ def show_tuned(found: Tuned, title: str) -> None:
     say("Held out: each half of the prompts under what the other half chose; all intervals hold at once.")
     for sentence in found.sentences:
         say(sentence)
-    for each, told in nearest(found.policy, found.constant):
+    for each, told in nearest(found.policy, found.constant, found.simplest):
         say(f"\n{settings_text(each, told)}", lines=True)
 
 
@@ -102,7 +102,7 @@ def _answer(found: Tuned) -> dict[str, Any]:
     """Everything, and the settings to paste."""
     from oracle.settings import nearest
 
-    paste = [plain(each) | {"note": told} for each, told in nearest(found.policy, found.constant)]
+    paste = [plain(each) | {"note": told} for each, told in nearest(found.policy, found.constant, found.simplest)]
     return plain(found) | {"paste": paste}
 
 
