@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         plot_prediction,
         plot_roc,
         plot_simulated_vs_measured,
+        plot_surface,
         plot_survival,
         plot_variance,
         save,
@@ -42,14 +43,15 @@ if TYPE_CHECKING:
     from oracle.records.trace import Trace
     from oracle.workflows.study import calibrate, compare_traces, fit, ladder, report, simulate, stats
     from oracle.workflows.train import train
+    from oracle.workflows.tune import tune
     from oracle.workflows.validate import compare, validate
 
 __all__ = [
     "Budget", "CostModel", "Pair", "Runs", "Source", "Trace", "Until", "calibrate", "collect", "compare",
     "compare_traces", "fit", "ladder", "list_policies", "load_pair", "load_prompts", "measure", "parse",
     "plot_calibration", "plot_hazard", "plot_headroom", "plot_heatmap", "plot_histogram", "plot_iterations",
-    "plot_position", "plot_prediction", "plot_roc", "plot_simulated_vs_measured", "plot_survival", "plot_variance",
-    "predict", "report", "save", "simulate", "stats", "train", "validate",
+    "plot_position", "plot_prediction", "plot_roc", "plot_simulated_vs_measured", "plot_surface", "plot_survival",
+    "plot_variance", "predict", "report", "save", "simulate", "stats", "train", "tune", "validate",
 ]  # fmt: skip
 
 _MODULES = {
@@ -69,6 +71,7 @@ _MODULES = {
     "oracle.records.trace": ("Trace",),
     "oracle.workflows.study": ("calibrate", "compare_traces", "fit", "ladder", "report", "simulate", "stats"),
     "oracle.workflows.train": ("train",),
+    "oracle.workflows.tune": ("tune",),
     "oracle.workflows.validate": ("compare", "validate"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

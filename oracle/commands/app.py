@@ -26,6 +26,7 @@ from oracle.commands import (
     simulate,
     stats,
     train,
+    tune,
     validate,
 )
 from oracle.commands.guard import guarded
@@ -113,6 +114,7 @@ for module in (
     demo,
     collect,
     simulate,
+    tune,
     compare,
     iterations,
     measure,

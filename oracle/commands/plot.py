@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from analysis.cost import CostModel
     from oracle.records.trace import Trace
 
-PRICED = "headroom"  # the picture that hangs on prices
 SINGLE = ("heatmap",)  # pictures of one prompt's text
+SURFACE, LADDER = "surface", "headroom"
+PRICED = (SURFACE, LADDER)  # those that prices change
 
 
 def register(app: typer.Typer) -> None:
@@ -49,29 +51,33 @@ def plot(
     tokenizer: Tokenizer = None,
     force: Force = False,
 ) -> None:
-    """Draw a picture: histogram, variance, position, iterations, hazard, survival, calibration, roc, headroom, heatmap.
+    """Draw a picture.
 
-    Several traces give one panel each.  The headroom is that of `oracle simulate --ladder`, at prices that it takes.
+    Kinds: histogram, variance, position, iterations, hazard, survival, calibration, roc, headroom, heatmap, surface.
+    Several traces give one panel each.  headroom is the ladder of `oracle simulate --ladder`, surface is what
+    `oracle tune` found, both at the prices given.
     """
     from analysis.plots.canvas import FORMATS, save
-    from analysis.plots.panels import PANELS, panel
+    from analysis.plots.panels import PANELS
     from analysis.replay.simulate import USUAL
 
-    kinds = [*PANELS, "variance", *SINGLE]
+    kinds = [*PANELS, "variance", *SINGLE, SURFACE]
     *paths, kind = words
     if kind not in kinds:
         raise ValueError(f"{kind!r} is no kind of plot; the last word must be one of {', '.join(kinds)}")
+    if kind not in PRICED and prices != PriceOptions():
+        raise ValueError(
+            f"{kind} does not depend on prices; leave --draft-cost, --cost and --any-cost out, or draw "
+            f"{' or '.join(PRICED)}"
+        )
     file = output or Path(f"{kind}.png")
     check_file(file, FORMATS, made=PICTURE, force=force)
     traces = load_traces([Path(path) for path in paths])
-    if kind == PRICED:
-        cost = prices.load()
-        for trace in traces.values():
-            check_together(trace, cost=cost)
-        figure = panel(traces, kind, cost)
+    if kind == SURFACE:
+        figure = _surface(traces, prices.load())
+    elif kind == LADDER:
+        figure = _headroom(traces, prices.load())
     else:
-        if prices != PriceOptions():
-            raise ValueError(f"--draft-cost, --cost and --any-cost are for the picture {PRICED}; {kind} has no prices")
         figure = _draw(traces, kind, policy or USUAL[:3], prompt, tokenizer)
     say(f"Picture: {save(figure, file)}")
 
@@ -96,6 +102,30 @@ def _draw(
     ids = trace.target_tokens[trace.offsets[prompt] : trace.offsets[prompt + 1]].tolist()
     decode = decoder(trace, tokenizer)
     return _whole(plot_heatmap(trace, decode(ids) if decode else [f"{token} " for token in ids], prompt=prompt))
+
+
+def _headroom(traces: Mapping[str, Trace], cost: CostModel) -> Figure:
+    """The ladder of each trace."""
+    from analysis.plots.panels import panel
+
+    for trace in traces.values():
+        check_together(trace, cost=cost)
+    return panel(traces, LADDER, cost)
+
+
+def _surface(traces: Mapping[str, Trace], cost: CostModel) -> Figure:
+    """What `oracle tune` finds on each trace."""
+    from analysis.plots.surface import surface_panels
+    from analysis.tune import tune
+
+    found = {}
+    for name, trace in traces.items():
+        check_together(trace, cost=cost)
+        tuned = tune(trace, cost)
+        if tuned.surface is None:
+            raise ValueError(f"{name} has no such surface: {tuned.left_out['dynamic']}")
+        found[name] = tuned.surface
+    return surface_panels(found)
 
 
 def _whole(axes: Axes) -> Figure:

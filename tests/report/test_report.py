@@ -18,8 +18,8 @@ from analysis.report.prompt_view import enter_words, share_out, view_prompts
 from analysis.study import unique_names, with_measured
 from oracle.policies import parse
 from oracle.policies.counting import Plain
-from oracle.policies.library import settings_lines
 from oracle.records.runs import Call, Runs
+from oracle.settings.transformers import lines
 
 HOSTILE = (
     "</script><script>window.hacked=1</script>",
@@ -367,15 +367,15 @@ def test_a_folder_is_refused_before_the_work(tmp_path, monkeypatch):
 
 
 def test_settings_to_paste():
-    assert settings_lines(parse("constant:tokens=7")).splitlines() == [
+    assert lines(parse("constant:tokens=7")).splitlines() == [
         "assistant_model.generation_config.num_assistant_tokens = 7",
         "assistant_model.generation_config.num_assistant_tokens_schedule = 'constant'",
         "assistant_model.generation_config.assistant_confidence_threshold = 0.0",
     ]
-    assert "num_assistant_tokens_schedule = 'heuristic_transient'" in settings_lines(parse("heuristic_transient"))
-    assert "assistant_confidence_threshold = 0.4" in settings_lines(parse("dynamic"))
+    assert "num_assistant_tokens_schedule = 'heuristic_transient'" in lines(parse("heuristic_transient"))
+    assert "assistant_confidence_threshold = 0.4" in lines(parse("dynamic"))
     with pytest.raises(ValueError, match="not a policy of transformers' own"):
-        settings_lines(Plain())
+        lines(Plain())
 
 
 def test_sweep_finds_the_constant_that_fits_the_runs():
@@ -405,6 +405,7 @@ def test_policies_stand_beside_the_best_constant_and_the_settings_in_their_group
     assert "No other setting may be the best: constant:tokens=3 is faster than each of them" in text
     data = trace(pattern("++++++++-" * 3), pattern("+-" * 9, index=1), pattern("+++-" * 5, index=2), max_overrun=32)
     text = report([Source(data)], tmp_path / "few.html", policies=["constant:tokens=1"]).read_text(encoding="utf-8")
+    assert "vllm 0." in text and "--speculative-config" in text and "--spec-draft-n-max" in text
     group = re.search(r"Not distinguishable from the best .* are (\d+) of (\d+): ([^<]*) and (\d+) more\.", text)
     assert group and len(group[3].split(", ")) == 8 and 8 + int(group[4]) == int(group[1]) <= int(group[2])
 
