@@ -53,8 +53,8 @@ class Abilities:
 
         Up to the first switch that its configuration tells of (``lengths.switch``): texts beyond are read apart.
         """
-        known = switch(self._view.model)
-        far = min((one for one in (self._longest, known and known.at) if one is not None), default=0)
+        limits = (self._longest, switch(self._view.model))
+        far = min((one for one in limits if one is not None), default=0)
         if not self.takes_positions or far <= len(self._text):
             return True
         return self._tried(lambda view, text: _far_neighbour_agrees(view, text, far))

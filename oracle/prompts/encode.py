@@ -11,7 +11,7 @@ import numpy as np
 
 from oracle.models.checks import shared_rows
 from oracle.models.configs import positions, whole
-from oracle.models.lengths import room, unreadable
+from oracle.models.lengths import room
 from oracle.models.pair import Pair
 
 _EMPTY = "empty prompt"
@@ -45,7 +45,7 @@ def encode(pair: Pair, prompts: Iterable, max_new_tokens: int, chat: bool = Fals
     for index, name, ids in _token_ids(pair, prompts, chat):
         if place.setdefault(name, index) != index:  # what is recorded is found again by its id
             raise ValueError(f"prompts {place[name]} and {index} have the same id {name[:100]!r}; give each its own")
-        reason = _problem(ids, known, context) or unreadable(pair, ids)
+        reason = _problem(ids, known, context) or _contradiction(ids, pair.contradicting)
         if reason:
             skipped.append({"id": name, "index": index, "reason": reason})
         else:
@@ -126,3 +126,8 @@ def _problem(ids: list[int], known: int, context: int | None) -> str | None:
     if context is not None and len(ids) >= context:
         return f"{len(ids)} tokens, but the models read at most {context} positions, one of them for the answer"
     return None
+
+
+def _contradiction(ids: list[int], contradicting: frozenset[int]) -> str | None:
+    at = next((at for at, token in enumerate(ids) if token in contradicting), None)
+    return None if at is None else f"token id {ids[at]} means another token to the draft (at index {at} of the prompt)"

@@ -40,10 +40,14 @@ def test_every_difference_is_told_for_every_kind(kind, difference):
     ours, theirs = TOKENIZERS[kind](), TOKENIZERS[kind](**options)
     assert found_in(ours, theirs) == found_in(theirs, ours) == expected
     if "used" in expected:
-        with pytest.raises(ValueError, match=r"the tokenizers differ: id \d+ is '.*' in the target's .*, where that is id"):
+        with pytest.raises(
+            ValueError, match=r"the tokenizers differ: id \d+ is '.*' in the target's .*, where that is id"
+        ):
             check_tokenizers(ours, theirs, allow=True)
     elif "special" in expected:
-        with pytest.raises(ValueError, match="id 3 is '<tool>' in the target's and '<call>' in the draft's; choose .*allow"):
+        with pytest.raises(
+            ValueError, match="id 3 is '<tool>' in the target's and '<call>' in the draft's; choose .*allow"
+        ):
             check_tokenizers(ours, theirs)
         assert 3 in check_tokenizers(ours, theirs, allow=True).contradicting
     else:
@@ -64,7 +68,7 @@ def test_another_kind_is_refused_for_its_text():
 
 
 class Reread:
-    """A tokenizer as Mistral's own programme shows it: a second string for an id, no string for some, text for others."""
+    """A tokenizer as Mistral's own programme shows it: two strings for an id, none for some, text for others."""
 
     def __init__(self, core):
         self._core = core
