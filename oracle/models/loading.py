@@ -104,6 +104,7 @@ def load_model(source: str, where: dict[str, bool], dtype: str, device: str) -> 
     config = load_config(source, where)
     if _is_dir(source):
         _expect_safetensors(source)
+    _expect_generation_config(source, where)
     with _explained(source, where), _quiet():
         check_weights(_path(source), config, where)
         loaded: Any = _loader(source, config).from_pretrained(
@@ -158,6 +159,15 @@ def _expect_model(source: str, where: dict[str, bool]) -> None:
     elif config is not None or not where["local_files_only"]:
         telling = ("adapter_config.json", "params.json")
         check_kind(source, [name for name in telling if own_file(source, name, where)], config)
+
+
+def _expect_generation_config(source: str, where: dict[str, bool]) -> None:
+    """Raise ValueError where the library cannot read the generation settings, which it would read with the weights."""
+    from transformers import GenerationConfig
+
+    if own_file(_path(source), "generation_config.json", where):
+        with _explained(source, where, "correct or remove its generation_config.json, which cannot be read"):
+            GenerationConfig.from_pretrained(_path(source), **where)
 
 
 def _file_names(source: str) -> list[str]:

@@ -61,7 +61,9 @@ READ = {
     ),
     "qwen2.5-vl": lambda: hf.Qwen2_5_VLConfig(
         text_config=SIZES | PICTURES,
-        vision_config=dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2, patch_size=4) | {"out_hidden_size": 32},
+        vision_config=dict(
+            depth=1, hidden_size=16, intermediate_size=16, num_heads=2, out_hidden_size=32, patch_size=4
+        ),
     ),
     "gemma3, pictures": lambda: hf.Gemma3Config(
         text_config=dict(**SIZES, head_dim=16, sliding_window=8), mm_tokens_per_image=4, image_token_index=10,
