@@ -87,10 +87,12 @@ def _with_marks(core, marks):
     return PreTrainedTokenizerFast(tokenizer_object=core, **SPECIAL_WORDS, additional_special_tokens=extra)
 
 
-def write_tekken(folder, marks=MARKS):
-    """The one file of a tokenizer that Mistral's own programme reads: bytes, and what they merge to."""
+def write_tekken(folder, marks=MARKS, swapped=()):
+    """The one file of a tokenizer that Mistral's own programme reads: bytes (two may be swapped), and their merges."""
     named = [{"rank": n, "token_str": mark, "is_control": True} for n, mark in enumerate(marks)]
     pieces = [bytes([n]) for n in range(256)] + [b"th", b" t", b"the", b" the"]
+    if swapped:
+        pieces[swapped[0]], pieces[swapped[1]] = pieces[swapped[1]], pieces[swapped[0]]
     listed = [{"rank": n, "token_bytes": base64.b64encode(one).decode()} for n, one in enumerate(pieces)]
     sizes = {"num_vocab_tokens": 260, "default_vocab_size": 260 + len(marks), "default_num_special_tokens": len(marks)}
     config = {"pattern": r"\p{L}+| ?\p{L}+|\p{N}|\s+|[^\s\p{L}\p{N}]+", "version": "v7", **sizes}

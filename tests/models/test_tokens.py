@@ -62,6 +62,16 @@ def test_a_token_more_is_no_contradiction(kind):
     assert not check_tokenizers(ours, theirs).contradicting
 
 
+def test_two_bytes_in_each_others_place_are_told_though_neither_is_a_character(tmp_path):
+    """Both decode to the same replacement character."""
+    found = []
+    for name, swapped in (("a", ()), ("b", (150, 151))):
+        (tmp_path / name).mkdir()
+        folder = write_tekken(save(tmp_path / name, tiny("mistral", vocab=300)), swapped=swapped)
+        found.append(load_tokenizer(str(folder), locate(str(folder))))
+    assert [one.id for one in compare(*found).used] == [len(MARKS) + 150, len(MARKS) + 151]
+
+
 def test_another_kind_is_refused_for_its_text():
     with pytest.raises(ValueError, match="ids stand for other text"):
         check_tokenizers(TOKENIZERS["byte level"](), TOKENIZERS["words"](), allow=True)
