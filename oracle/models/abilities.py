@@ -53,7 +53,7 @@ class Abilities:
 
         Up to the first switch that its configuration tells of (``lengths.switch``): texts beyond are read apart.
         """
-        limits = (self._longest, switch(self._view.model))
+        limits = (self._longest and self._longest - 1, switch(self._view.model))  # the last token is never read
         far = min((one for one in limits if one is not None), default=0)
         if not self.takes_positions or far <= len(self._text):
             return True
