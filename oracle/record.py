@@ -48,7 +48,8 @@ def way(pair: Pair, longest: int) -> Way:
     """
     target, draft = able(pair, longest)
     alone = [model for model, can in ((pair.target, target), (pair.draft, draft)) if not can.keeps_rows_apart]
-    together, remarks = draft.shares_a_cache, []
+    together = draft.shares_a_cache
+    remarks: list[str] = []
     if alone:
         kind = type(alone[0]).__name__
         remarks.append(f"{kind} mixes the texts of a batch: prompts are read one by one, slower")
@@ -94,7 +95,8 @@ def _read_together(pair: Pair, batch: Sequence[Encoded]) -> list[list[int]]:
     sides: dict[tuple[bool, ...], list[int]] = {}
     for row, item in enumerate(batch):
         sides.setdefault(side(pair, len(item.tokens)), []).append(row)
-    most, groups = context_limit(pair), []
+    most = context_limit(pair)
+    groups: list[list[int]] = []
     for rows in sides.values():
         found = narrow([len(batch[row].tokens) for row in rows], [batch[row].max_new_tokens for row in rows], most)
         groups += [[rows[number] for number in group] for group in found]

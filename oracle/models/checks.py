@@ -84,7 +84,7 @@ def check_tokenizers(
     if found.special and not allow:
         raise ValueError(
             f"the tokenizers have the same text tokens but other special ones: {some_of(found.special)}; {_SAME}, or "
-            "allow it (--allow-token-differences, allow_token_differences=True): prompts that hold one are then left out"
+            "allow it (--allow-token-differences, allow_token_differences=True), which leaves out prompts that hold one"
         )
     return found
 

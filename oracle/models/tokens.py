@@ -88,7 +88,8 @@ def compare(target: PreTrainedTokenizerBase, draft: PreTrainedTokenizerBase) -> 
         found[_kind(left, right, moved, plain)].append(
             Difference(number, min(left, default=None), min(right, default=None))
         )
-    known = Differences(**{kind: tuple(some) for kind, some in found.items()})
+    used, special, unused, lone = (tuple(found[kind]) for kind in ("used", "special", "unused", "lone"))
+    known = Differences(used, special, unused, lone)
     ids = len({*ours.names, *theirs.names})
     return replace(known, tokens=ids, split=None if known.used else _split(target, draft, known.contradicting))
 
