@@ -32,10 +32,9 @@ def keep_rows(cache: DynamicCache, rows: torch.Tensor) -> None:
     """Keep only these rows (int64 [kept]) of the batch, in this order."""
     rows = rows.cpu()  # layers may be on several devices
     for layer in cache.layers:
-        if isinstance(layer, LinearAttentionCacheLayerMixin):
-            layer.reorder_cache(rows)  # states of a convolution, and keys and values where the layer has both
-        else:
-            layer.batch_select_indices(rows)
+        # "reorder" takes any rows: states of a convolution, and keys and values where a layer has both.
+        stateful = isinstance(layer, LinearAttentionCacheLayerMixin)
+        getattr(layer, "reorder_cache" if stateful else "batch_select_indices")(rows)
 
 
 def copy_rows(cache: DynamicCache, rows: Sequence[int]) -> DynamicCache:

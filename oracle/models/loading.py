@@ -165,9 +165,10 @@ def _expect_generation_config(source: str, where: dict[str, bool]) -> None:
     """Raise ValueError where the library cannot read the generation settings, which it would read with the weights."""
     from transformers import GenerationConfig
 
+    reader: Any = GenerationConfig
     if own_file(_path(source), "generation_config.json", where):
         with _explained(source, where, "correct or remove its generation_config.json, which cannot be read"):
-            GenerationConfig.from_pretrained(_path(source), **where)
+            reader.from_pretrained(_path(source), trust_remote_code=False, **where)
 
 
 def _file_names(source: str) -> list[str]:
