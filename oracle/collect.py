@@ -157,6 +157,7 @@ def _run(pair: Pair, encoded: Sequence[Encoded], folder: Writing, progress: bool
         if not left:
             return 0
         how = way(pair, max(len(item.tokens) + item.max_new_tokens for item in encoded))
+        FOLDER.write_meta(folder.path, meta | {"reading": how.facts()})
         for batch in batches:
             with _memory_errors(meta["batch_size"]):
                 records = record_batch(pair, batch, meta["max_overrun"], how, meta["reference"], meta.get("top_k", 0))
@@ -177,6 +178,7 @@ def _missing(encoded: Sequence[Encoded], size: int, done: set[str | int]) -> lis
 
 
 def _facts(pair: Pair, encoded: Sequence[Encoded]) -> dict[str, Any]:
+    from oracle.models.checks import remarks
     from oracle.models.configs import eos_token_ids
 
     return {
@@ -190,6 +192,7 @@ def _facts(pair: Pair, encoded: Sequence[Encoded]) -> dict[str, Any]:
         "prompts_sha256": digest(encoded),
         "eos_token_ids": list(eos_token_ids(pair)),
         "decoding": "greedy",
+        **({"remarks": list(said)} if (said := remarks(pair)) else {}),
         "versions": {name: importlib.metadata.version(name) for name in _PACKAGES},
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }

@@ -124,6 +124,7 @@ def measure(
         raise ValueError(
             f"no prompt is left to measure: {len(skipped)} skipped, the first because {skipped[0]['reason']}"
         )
+    _expect_able(pair, max(len(item.tokens) + item.max_new_tokens for item in encoded))
     settled = None if until is None else until.settle(list(arms))
     plan = Plan(pair, encoded, arms, repeats, clock or clock_for(pair), cost, settled)
     meta = _meta(plan, prompts, skipped) | {"max_new_tokens": max_new_tokens, "chat": chat}
@@ -144,6 +145,15 @@ def measure(
             FOLDER.write_meta(folder.path, meta)
         folder.merge(to_table(latest(calls)))
     return Runs(meta, latest(calls))
+
+
+def _expect_able(pair: Pair, longest: int) -> None:
+    """Raise ValueError where a model cannot be read token by token."""
+    from oracle.models.decoding import neutral
+    from oracle.record import able
+
+    with neutral(pair):
+        able(pair, longest)
 
 
 def _ended(plan: Plan, calls: Sequence[Call]) -> dict[str, Any]:

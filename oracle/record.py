@@ -12,8 +12,9 @@ import numpy as np
 import torch
 
 from oracle.generate import Settings, assisted
-from oracle.models.abilities import Abilities
+from oracle.models.abilities import Abilities, check_able
 from oracle.models.batches import Columns, narrow
+from oracle.models.lengths import side
 from oracle.models.pair import Pair
 from oracle.models.passes import listen, speak
 from oracle.models.scores import best, check_numbers, distribution
@@ -32,23 +33,44 @@ class Way:
 
     batched: bool  # the prompts of a batch at once, else one by one
     together: bool  # the overruns of a batch on one cache, else each from its own prefix
+    remarks: tuple[str, ...] = ()  # why it is a slower one, where it is
+
+    def facts(self) -> dict[str, Any]:
+        """What a trace's meta.json says of it."""
+        return {"prompts_together": self.batched, "overruns_together": self.together, "remarks": list(self.remarks)}
 
 
 def way(pair: Pair, longest: int) -> Way:
     """The fastest way that is right for a pair on texts of up to ``longest`` positions, prompt included.
 
-    Warns, naming the model, where that is a slower one.  Call it inside ``decoding.neutral(pair)``.
+    Warns, naming the model, where that is a slower one.  Raises ValueError where there is none, because of what a model
+    cannot do.  Call it inside ``decoding.neutral(pair)``.
     """
-    target, draft = (Abilities(view, longest) for view in views(pair))
+    target, draft = able(pair, longest)
     alone = [model for model, can in ((pair.target, target), (pair.draft, draft)) if not can.keeps_rows_apart]
     together = draft.shares_a_cache
+    remarks: list[str] = []
     if alone:
         kind = type(alone[0]).__name__
-        warnings.warn(f"{kind} mixes the texts of a batch: prompts are read one by one, slower", stacklevel=3)
+        remarks.append(f"{kind} mixes the texts of a batch: prompts are read one by one, slower")
     if not together:
         kind = type(pair.draft).__name__
-        warnings.warn(f"{kind} cannot continue several texts on one cache: overruns take longer", stacklevel=3)
-    return Way(batched=not alone, together=together)
+        remarks.append(f"{kind} cannot continue several texts on one cache: overruns take longer")
+    for remark in remarks:
+        warnings.warn(remark, stacklevel=3)
+    return Way(batched=not alone, together=together, remarks=tuple(remarks))
+
+
+def able(pair: Pair, longest: int) -> tuple[Abilities, Abilities]:
+    """What target and draft can do on texts of up to ``longest`` positions, prompt included.
+
+    Raises ValueError where one of them cannot be read token by token.  Call it inside ``decoding.neutral(pair)``.
+    """
+    target, draft = views(pair)
+    found = Abilities(target, longest), Abilities(draft, longest)
+    for view, can in zip((target, draft), found, strict=True):
+        check_able(view, can)
+    return found
 
 
 def record_batch(
@@ -59,14 +81,26 @@ def record_batch(
     ``reference`` is one of ``REFERENCES``: where the text comes from.  Prompts that would pad one another beyond the
     models' context are recorded one group after the other.  Raises RuntimeError where a model's logits are not numbers.
     """
-    lengths, limits = [len(item.tokens) for item in batch], [item.max_new_tokens for item in batch]
     rows = range(len(batch))
-    groups = narrow(lengths, limits, context_limit(pair)) if how.batched else [[row] for row in rows]
+    groups = _read_together(pair, batch) if how.batched else [[row] for row in rows]
     found: dict[int, Record] = {}
     for group in groups:
         records = _record_together(pair, [batch[row] for row in group], max_overrun, how, reference, top_k)
         found |= zip(group, records, strict=True)
     return [found[row] for row in rows]
+
+
+def _read_together(pair: Pair, batch: Sequence[Encoded]) -> list[list[int]]:
+    """Row numbers in groups that may share a pass: on the same side of what changes a model's positions, and narrow."""
+    sides: dict[tuple[bool, ...], list[int]] = {}
+    for row, item in enumerate(batch):
+        sides.setdefault(side(pair, len(item.tokens)), []).append(row)
+    most = context_limit(pair)
+    groups: list[list[int]] = []
+    for rows in sides.values():
+        found = narrow([len(batch[row].tokens) for row in rows], [batch[row].max_new_tokens for row in rows], most)
+        groups += [[rows[number] for number in group] for group in found]
+    return groups
 
 
 @torch.inference_mode()

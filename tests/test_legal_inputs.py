@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import transformers as hf
 from builders.pairs import CONFIGS, VOCABULARY, tiny, tiny_pair
-from test_collect import expect_equals_recomputation
+from builders.recomputed import expect_equals_recomputation
 
 from oracle.collect import collect
 from oracle.models.abilities import Abilities

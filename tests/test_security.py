@@ -134,7 +134,7 @@ def test_a_kind_of_model_that_only_the_folder_knows(draft, honest, marker, asked
 
 def test_a_kind_that_the_library_has_no_such_model_of(draft, honest, marker, asked):
     edit(draft / "config.json", model_type="depth_anything", auto_map={"AutoModelForCausalLM": AUTO["AutoModel"]})
-    refused(draft, honest, f"{REFUSED}|cannot be loaded", marker, asked)
+    refused(draft, honest, f"{REFUSED}|is a depth_anything model, and none that goes on", marker, asked)
 
 
 def test_code_of_another_folder(draft, honest, tmp_path, marker, asked):

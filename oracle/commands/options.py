@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from oracle.commands.bounds import Between, Once, expect_one_of
-from oracle.commands.notes import note
+from oracle.commands.notes import note, warnings_as_notes
 
 if TYPE_CHECKING:
     from analysis.cost import CostModel
@@ -95,6 +95,13 @@ class PairOptions:
     draft_device: Annotated[str | None, typer.Option("--draft-device", help="Where the draft runs, if elsewhere.")] = (
         None
     )
+    allow_token_differences: Annotated[
+        bool,
+        typer.Option(
+            "--allow-token-differences",
+            help="Take a draft with other special tokens; prompts that hold one are left out.",
+        ),
+    ] = False
     threads: Annotated[
         int | None,
         typer.Option(
@@ -125,14 +132,16 @@ class PairOptions:
             import torch
 
             torch.set_num_threads(self.threads)
-        found = load_pair(
-            name,
-            target=self.target,
-            draft=self.draft,
-            dtype=self.dtype,
-            device=self.device,
-            draft_device=self.draft_device,
-        )
+        with warnings_as_notes():
+            found = load_pair(
+                name,
+                target=self.target,
+                draft=self.draft,
+                dtype=self.dtype,
+                device=self.device,
+                draft_device=self.draft_device,
+                allow_token_differences=self.allow_token_differences,
+            )
         for role, model in (("target", found.target), ("draft", found.draft)):
             if left_out := switched_off(model):
                 settings = ", ".join(f"{key}={value}" for key, value in left_out.items())

@@ -13,6 +13,7 @@ from transformers import DynamicCache
 
 from oracle.models import caches
 from oracle.models.batches import left_padded, positions_of
+from oracle.models.lengths import switch
 from oracle.models.masks import additive, seeing_itself
 from oracle.models.view import Reader, View
 
@@ -30,10 +31,33 @@ class Abilities:
 
     def __init__(self, view: View, longest: int | None = None) -> None:
         self._view = view
+        self.error: Exception | None = None  # of the last probe that raised one
         self._longest = longest if longest is not None else view.context
         positions = _MOST if self._longest is None else min(_MOST, self._longest)
         # All different, as far as there are so many; a branch says two tokens after them.
         self._text = torch.linspace(0, view.vocabulary - 1, max(1, positions - 2), device=view.device).long()
+
+    @cached_property
+    def reads_left_to_right(self) -> bool:
+        """What comes later in a text changes nothing about what it says before that."""
+        return self._tried(_later_tokens_do_not_matter)
+
+    @cached_property
+    def goes_on(self) -> bool:
+        """It keeps what it has read in the library's cache, and goes on from there as if it had read it all at once."""
+        return self._tried(_going_on_agrees)
+
+    @cached_property
+    def reads_alike_at_any_length(self) -> bool:
+        """What it says of a text does not change when another text of the batch stands at the longest's positions.
+
+        Up to the first switch that its configuration tells of (``lengths.switch``): texts beyond are read apart.
+        """
+        limits = (self._longest and self._longest - 1, switch(self._view.model))  # the last token is never read
+        far = min((one for one in limits if one is not None), default=0)
+        if not self.takes_positions or far <= len(self._text):
+            return True
+        return self._tried(lambda view, text: _far_neighbour_agrees(view, text, far))
 
     @cached_property
     def takes_positions(self) -> bool:
@@ -82,8 +106,49 @@ class Abilities:
     def _tried(self, agrees: Callable[[View, torch.Tensor], bool]) -> bool:
         try:
             return agrees(self._view, self._text)
-        except _ERRORS:
+        except _ERRORS as error:
+            self.error = error
             return False
+
+
+def check_able(view: View, can: Abilities) -> None:
+    """Raise ValueError, naming the model and what it lacks, where it cannot take part in a pair at all."""
+    lacks = None
+    if not can.goes_on:
+        lacks = "cannot go on from what it has read (it keeps no cache, or one of its own), which every token needs"
+    elif not can.reads_left_to_right:
+        lacks = "lets later tokens change what it says of earlier ones, so it does not write token by token"
+    elif not can.reads_alike_at_any_length:
+        lacks = "reads a short text in another way next to a long one, from a length on that its configuration hides"
+    if lacks:
+        because = f" ({' '.join(str(can.error).split())[:120]})" if can.error else ""
+        raise ValueError(
+            f"the {view.role} ({type(view.model).__name__}) {lacks}{because}; choose a causal language model with an "
+            "ordinary cache of keys and values"
+        )
+
+
+def _later_tokens_do_not_matter(view: View, text: torch.Tensor) -> bool:
+    mask, half = torch.ones_like(text, dtype=torch.bool)[None], len(text) // 2
+    whole = view.logits(text[None], mask, positions_of(mask), caches.fresh(view.model), keep=len(text))[0]
+    return _alike(view, whole[half], view.after(text[: half + 1]), refusing=True)
+
+
+def _going_on_agrees(view: View, text: torch.Tensor) -> bool:
+    reader, half = Reader(view), len(text) // 2
+    for piece in (text[:half], text[half:-1], text[-1:]):
+        if len(piece):
+            reader.read(piece, keep=1)
+    return reader.last is not None and _alike(view, reader.last[0], view.after(text), refusing=True)
+
+
+def _far_neighbour_agrees(view: View, text: torch.Tensor, far: int) -> bool:
+    ids = torch.stack([text, text.flip(0)])
+    place = torch.arange(len(text), device=view.device)
+    places = torch.stack([place, place + far - len(text)])
+    mask = torch.ones_like(ids, dtype=torch.bool)
+    ours = view.logits(ids, mask, places, caches.fresh(view.model), keep=1)[0, -1]
+    return _alike(view, ours, view.after(text), refusing=True)
 
 
 def _branches_agree(view: View, text: torch.Tensor) -> bool:
@@ -123,8 +188,13 @@ def _neighbours_agree(view: View, text: torch.Tensor) -> bool:
     return _alike(view, together, torch.stack([view.after(torch.from_numpy(text)) for text in texts]))
 
 
-def _alike(view: View, ours: torch.Tensor, theirs: torch.Tensor) -> bool:
-    """Whether two computations give the same probabilities (logits [..., vocabulary]) but for rounding."""
-    tolerance = 1e-3 if view.model.dtype in (torch.float32, torch.float64) else 0.1
+def _alike(view: View, ours: torch.Tensor, theirs: torch.Tensor, refusing: bool = False) -> bool:
+    """Whether two computations give the same probabilities (logits [..., vocabulary]) but for rounding.
+
+    Half precision rounds by how many tokens are read at once.  What only costs time is judged strictly there, what a
+    model would be refused for (``refusing``) is not.
+    """
+    whole = view.model.dtype in (torch.float32, torch.float64)
+    tolerance = 1e-3 if whole else (0.3 if refusing else 0.1)
     ours, theirs = ours.float().softmax(-1), theirs.float().softmax(-1)
     return torch.allclose(ours, theirs, rtol=0, atol=tolerance, equal_nan=True)  # NaN is somebody else's error

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from transformers import DynamicCache, PreTrainedModel
-from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer, LinearAttentionCacheLayerMixin
 
 
 def fresh(model: PreTrainedModel) -> DynamicCache:
@@ -30,7 +30,11 @@ def rollback(cache: DynamicCache, keep: int) -> None:
 
 def keep_rows(cache: DynamicCache, rows: torch.Tensor) -> None:
     """Keep only these rows (int64 [kept]) of the batch, in this order."""
-    cache.batch_select_indices(rows.cpu())  # layers may be on several devices
+    rows = rows.cpu()  # layers may be on several devices
+    for layer in cache.layers:
+        # "reorder" takes any rows: states of a convolution, and keys and values where a layer has both.
+        stateful = isinstance(layer, LinearAttentionCacheLayerMixin)
+        getattr(layer, "reorder_cache" if stateful else "batch_select_indices")(rows)
 
 
 def copy_rows(cache: DynamicCache, rows: Sequence[int]) -> DynamicCache:

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from oracle.models.configs import rows, says_no_eos
 from oracle.models.identity import name_of
+from oracle.models.tokens import Differences, Vocabulary, compare, some_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from oracle.models.pair import Pair
 
-# Almost any two tokenizers split it differently: indentation, digits, accents, tabs, other scripts, a special token.
-_PROBE = "def add(a, b):\n    return a + b  # naïve – 1, 22, 333\tÜber 你好 </s>"
+_SAME = "choose a draft with the target's tokenizer"
 
 
-def check_pair(pair: Pair) -> None:
-    """Raise one ValueError that says why the two models cannot work together, if they cannot.
+def check_pair(pair: Pair) -> tuple[str, ...]:
+    """``remarks`` on a pair that fits, each of them a warning; raises as that does."""
+    found = remarks(pair)
+    for remark in found:
+        warnings.warn(remark, stacklevel=2)
+    return found
 
-    Warns where a configuration says expressly that no token ends a text.
+
+def remarks(pair: Pair) -> tuple[str, ...]:
+    """What to know of a pair: that no token ends a text, by its configuration, or that a model lacks special tokens.
+
+    Raises one ValueError that says why the two models cannot work together, if they cannot.
     """
     for role, model in (("target", pair.target), ("draft", pair.draft)):
         if model.config.is_encoder_decoder:
@@ -30,45 +39,54 @@ def check_pair(pair: Pair) -> None:
                 f"the {role} ({name_of(model)}) keeps a recurrent state, which cannot be rolled back to an earlier "
                 "token as speculative decoding needs; choose a model with attention only"
             )
-    if remark := says_no_eos(pair):  # raises for a value that names no token
-        warnings.warn(remark, stacklevel=2)
+    return tuple(remark for remark in (says_no_eos(pair), *_tokens_without_rows(pair)) if remark)
+
+
+def _tokens_without_rows(pair: Pair) -> Iterator[str]:
+    """A remark on special or unused tokens that one model has no row for.  Raises ValueError for ordinary ones."""
     counts = {"target": rows(pair.target), "draft": rows(pair.draft)}
     if pair.tokenizer is None or counts["target"] == counts["draft"]:
         return
-    needed = max(pair.tokenizer.get_vocab().values()) + 1
     role = min(counts, key=counts.__getitem__)
-    if needed > counts[role]:
+    name, known = name_of(getattr(pair, role)), counts[role]
+    vocabulary = Vocabulary(pair.tokenizer)
+    plain, marked = vocabulary.beyond(known)
+    if plain:
         raise ValueError(
-            f"the tokenizer uses ids up to {needed - 1}, but the {role} ({name_of(getattr(pair, role))}) knows only "
-            f"{counts[role]}; choose a draft that shares the target's vocabulary"
+            f"the tokenizer uses ids up to {plain[-1]}, but the {role} ({name}) knows only {known}; choose a draft "
+            "that shares the target's vocabulary"
         )
+    if marked:
+        some = some_of([f"{min(vocabulary.at(number))!r} ({number})" for number in marked])
+        yield f"the {role} ({name}) has no row for special tokens, so prompts that hold one are left out: {some}"
 
 
-def check_tokenizers(target: PreTrainedTokenizerBase, draft: PreTrainedTokenizerBase) -> None:
-    """Raise ValueError, naming a token, where the two tokenizers contradict each other.
+def check_tokenizers(
+    target: PreTrainedTokenizerBase, draft: PreTrainedTokenizerBase, allow: bool = False
+) -> Differences:
+    """What two tokenizers differ in.  Raises ValueError, naming a token, where the models do not speak of the same.
 
     The tokenizers are compared, never the sizes of the models: sizes are padded differently within one family, and
-    equal sizes say nothing about equal tokens.  A token that only one of them has is no contradiction as long as its id
-    is free in the other (families add special tokens over time); nor is another choice of what begins, ends or pads a
-    text, because the draft gets the target's ids and stops where the target does.
+    equal sizes say nothing about equal tokens.  Refused are ids that stand for different pieces of text, and, unless
+    ``allow``, for different special tokens.  Nothing is lost by other differences: an id that one of them keeps free
+    or lacks (families add special tokens over time), another way to split text (the draft gets the target's ids), and
+    another choice of what begins, ends or pads a text (the draft stops where the target does).
     """
-    ours, theirs = target.get_vocab(), draft.get_vocab()
-    names = {number: token for token, number in theirs.items()}
-    for token, number in sorted(ours.items(), key=lambda item: item[1]):
-        if theirs.get(token, number) != number or names.get(number, token) != token:
-            raise ValueError(
-                f"the tokenizers differ: {token!r} is id {number} in the target's, but the draft's has "
-                f"{theirs.get(token, 'none')} for it and {names.get(number, 'nothing')!r} at {number}; "
-                "choose a draft with the target's tokenizer"
-            )
-    left, right = (one(_PROBE, add_special_tokens=False)["input_ids"] for one in (target, draft))
-    if left != right:
-        at = next(n for n in range(len(left) + 1) if left[: n + 1] != right[: n + 1])
+    found = compare(target, draft)
+    if found.used:
+        one = found.used[0]
+        elsewhere = draft.get_vocab().get(one.target or "")
+        there = f", where that is id {elsewhere}" if elsewhere is not None else ""
         raise ValueError(
-            f"the tokenizers have the same tokens but split text differently: {target.decode(left[at : at + 3])!r} is "
-            f"{left[at : at + 3]} in the target's, the draft's has {right[at : at + 3]} there; "
-            "choose a draft with the target's tokenizer"
+            f"the tokenizers differ: {one}{there} ({len(found.used)} of {found.tokens} ids stand for other text); "
+            f"{_SAME}"
         )
+    if found.special and not allow:
+        raise ValueError(
+            f"the tokenizers have the same text tokens but other special ones: {some_of(found.special)}; {_SAME}, or "
+            "allow it (--allow-token-differences, allow_token_differences=True), which leaves out prompts that hold one"
+        )
+    return found
 
 
 def unequal_rows(pair: Pair) -> str | None:

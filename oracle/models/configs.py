@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from oracle.models.pair import Pair
 
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")  # names of the limit in model configs
+SETTLED = "_settled_eos"  # on a generation config of `decoding.neutral`: what ended a text when it was made
 _MOST_ID = 2**31 - 1  # what a recorded token can be
 _NO_LIMIT = 10**9  # from here on a limit of positions stands for "none"
 
@@ -71,6 +72,9 @@ def whole(value: Any) -> int | None:
 def _eos(pair: Pair) -> tuple[str, Any]:
     """Where it is said what ends a text, and the value as it stands there."""
     generation = getattr(pair.target, "generation_config", None)
+    settled = getattr(generation, SETTLED, None)
+    if settled is not None:  # nothing, too: the library has no way to say that no token ends a text
+        return "eos_token_id of a neutral generation config", settled
     found = getattr(generation, "eos_token_id", None)
     if found is not None:
         return "eos_token_id of the target's generation config", found

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from transformers import GenerationConfig, PreTrainedModel
 
-from oracle.models.configs import eos_token_ids
+from oracle.models.configs import SETTLED, eos_token_ids
 from oracle.models.pair import Pair
 
 # Settings of a generation config that say nothing about which token is chosen, or that every call here sets itself.
@@ -60,6 +60,7 @@ def neutral(pair: Pair) -> Iterator[None]:
     try:
         for model in models:
             model.generation_config = _plain(stop)
+            setattr(model.generation_config, SETTLED, stop)  # else None would be looked up in the config again
             model.eval()
         yield
     finally:

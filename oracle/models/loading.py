@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import re
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oracle.models.untrusted import CODE_REFUSED, Refused, check_config, check_tokenizer, check_weights, no_questions
+from oracle.models.kinds import check_file, check_heads, check_kind
+from oracle.models.tokens import Vocabulary
+from oracle.models.untrusted import (
+    CODE_REFUSED,
+    Refused,
+    check_config,
+    check_tokenizer,
+    check_weights,
+    config_dict,
+    no_questions,
+    own_file,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 PROBE_SECONDS = 5.0
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "vocab.txt")
+# What a folder may hold that a tokenizer is made of, whatever its format is called next.
+_TOKENIZER_LIKE = re.compile(r"tok|vocab|merges|tekken|piece|spm|bpe|\.model$|\.tiktoken$", re.I)
 _LOCAL = "give a local directory with config.json, *.safetensors and the tokenizer's files"
 
 
@@ -29,6 +43,7 @@ def locate(source: str) -> dict[str, bool]:
     if Path(source).expanduser().is_dir():
         return {"local_files_only": True}
     if Path(source).expanduser().exists():
+        check_file(source)
         raise ValueError(f"{source}: a file, not a directory; {_LOCAL}")
     if source.startswith((".", "~", "/", "\\")) or source.count("/") > 1:
         raise ValueError(f"{source}: no such directory; {_LOCAL}, or a hub name like org/model")
@@ -36,9 +51,13 @@ def locate(source: str) -> dict[str, bool]:
 
 
 def load_config(source: str, where: dict[str, bool]) -> PreTrainedConfig:
-    """The model's configuration.  Raises ValueError where there is none or the library does not know its kind."""
+    """The model's configuration.
+
+    Raises ValueError where there is none, where the library does not know its kind, and for what is no language model.
+    """
     from transformers import AutoConfig
 
+    _expect_model(source, where)
     with _explained(source, where):
         config = AutoConfig.from_pretrained(_path(source), trust_remote_code=False, **where)
         check_config(source, config)
@@ -46,14 +65,19 @@ def load_config(source: str, where: dict[str, bool]) -> PreTrainedConfig:
 
 
 def load_tokenizer(source: str, where: dict[str, bool]) -> PreTrainedTokenizerBase | None:
-    """The tokenizer, or None for a local directory that has none (prompts are token ids then)."""
+    """The tokenizer, or None where there is none (prompts are token ids then).
+
+    The library is asked, whatever the files are called; where there are none it makes a tokenizer of special tokens up,
+    which counts as none.  Raises ValueError for one that is there and cannot be loaded.
+    """
     from transformers import AutoTokenizer
 
-    if _is_dir(source) and not any((Path(source).expanduser() / name).exists() for name in _TOKENIZER_FILES):
+    if _is_dir(source) and not any(map(_TOKENIZER_LIKE.search, _file_names(source))):
         return None
-    with _explained(source, where):
+    with _explained(source, where, "its tokenizer cannot be loaded"):
         check_tokenizer(_path(source), where)
-        return AutoTokenizer.from_pretrained(_path(source), trust_remote_code=False, **where)
+        found = AutoTokenizer.from_pretrained(_path(source), trust_remote_code=False, **where)
+    return found if Vocabulary(found).text() else None
 
 
 def cached_folder(name: str) -> str | None:
@@ -72,19 +96,18 @@ def cached_folder(name: str) -> str | None:
 
 
 def load_model(source: str, where: dict[str, bool], dtype: str, device: str) -> PreTrainedModel:
-    """A causal language model in evaluation mode.
+    """A causal language model in evaluation mode; one that sees or hears as well is only given text.
 
     Weights are read from safetensors only (the older format can run code), code of the checkpoint is never run, and
     a model that is quantised or spread over devices stays where its loader put it.
     """
-    from transformers import AutoModelForCausalLM
-
+    config = load_config(source, where)
     if _is_dir(source):
         _expect_safetensors(source)
+    _expect_generation_config(source, where)
     with _explained(source, where), _quiet():
-        config = load_config(source, where)
         check_weights(_path(source), config, where)
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = _loader(source, config).from_pretrained(
             _path(source),
             config=config,  # what was checked, and not another reading of it
             dtype=dtype,
@@ -102,6 +125,20 @@ def load_model(source: str, where: dict[str, bool], dtype: str, device: str) -> 
     return model.eval()
 
 
+def _loader(source: str, config: PreTrainedConfig) -> Any:
+    """The library's loader of models of this kind that go on with a text.  Raises Refused where it has none."""
+    from transformers import AutoModelForCausalLM, AutoModelForMultimodalLM
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MULTIMODAL_LM_MAPPING
+
+    if type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
+        return AutoModelForCausalLM
+    if type(config) in MODEL_FOR_MULTIMODAL_LM_MAPPING:
+        return AutoModelForMultimodalLM
+    raise Refused(
+        f"{source}: is a {config.model_type} model, and none that goes on with a text; choose a causal language model"
+    )
+
+
 def check_device(device: str) -> None:
     """Raise ValueError unless tensors can be put there and read again."""
     import torch
@@ -110,6 +147,32 @@ def check_device(device: str) -> None:
         torch.zeros(1, device=device).item()  # read back: the meta device takes tensors and holds nothing
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ValueError(f"device {device!r} cannot be used ({_first_line(error)}); cpu always can") from None
+
+
+def _expect_model(source: str, where: dict[str, bool]) -> None:
+    """Raise ValueError, saying what it is, for a checkpoint of another programme, an adapter or a head."""
+    config = None
+    with contextlib.suppress(Exception):  # the loader says it better
+        config = config_dict(_path(source), where) or None
+    if _is_dir(source):
+        check_kind(source, _file_names(source), config)
+    elif config is not None or not where["local_files_only"]:
+        telling = ("adapter_config.json", "params.json")
+        check_kind(source, [name for name in telling if own_file(source, name, where)], config)
+
+
+def _expect_generation_config(source: str, where: dict[str, bool]) -> None:
+    """Raise ValueError where the library cannot read the generation settings, which it would read with the weights."""
+    from transformers import GenerationConfig
+
+    reader: Any = GenerationConfig
+    if own_file(_path(source), "generation_config.json", where):
+        with _explained(source, where, "correct or remove its generation_config.json, which cannot be read"):
+            reader.from_pretrained(_path(source), trust_remote_code=False, **where)
+
+
+def _file_names(source: str) -> list[str]:
+    return [path.name for path in Path(source).expanduser().iterdir()]
 
 
 def _is_dir(source: str) -> bool:
@@ -123,6 +186,7 @@ def _path(source: str) -> str:
 def _expect_safetensors(source: str) -> None:
     folder = Path(source).expanduser()
     if any(folder.glob("*.safetensors")):
+        check_heads(source, _weights_of_one_file(folder))
         return
     if any(folder.glob("*.bin")):
         raise ValueError(
@@ -130,6 +194,18 @@ def _expect_safetensors(source: str) -> None:
             f"convert them once: AutoModelForCausalLM.from_pretrained({source!r}).save_pretrained(NEW_DIRECTORY)"
         )
     raise ValueError(f"{source}: no *.safetensors in there; {_LOCAL}")
+
+
+def _weights_of_one_file(folder: Path) -> set[str]:
+    """Names of the weights where one file holds them all, as it does for a head; a damaged one is the loader's."""
+    from safetensors import SafetensorError, safe_open
+
+    files = list(folder.glob("*.safetensors"))
+    if len(files) > 1:
+        return set()
+    with contextlib.suppress(SafetensorError, OSError), safe_open(files[0], "pt") as weights:
+        return set(weights.keys())
+    return set()
 
 
 def _hub_problem(source: str) -> str | None:
@@ -153,7 +229,7 @@ def _hub_problem(source: str) -> str | None:
 
 
 @contextlib.contextmanager
-def _explained(source: str, where: dict[str, bool]) -> Iterator[None]:
+def _explained(source: str, where: dict[str, bool], what: str = "cannot be loaded") -> Iterator[None]:
     """Turn whatever the libraries raise (they share no base class) into one ValueError, and let none of them ask."""
     try:
         with no_questions():
@@ -169,7 +245,7 @@ def _explained(source: str, where: dict[str, bool]) -> Iterator[None]:
                 f"{source}: neither a local directory nor in the hub's cache, and the hub does not provide it "
                 f"({problem}); {_LOCAL}"
             ) from error
-        raise ValueError(f"{source}: cannot be loaded ({_first_line(error)})") from error
+        raise ValueError(f"{source}: {what} ({_first_line(error)})") from error
 
 
 @contextlib.contextmanager

@@ -18,3 +18,4 @@ class Pair:
     tokenizer: PreTrainedTokenizerBase | None = None
     name: str = ""
     info: dict[str, Any] = field(default_factory=dict)  # added to what a trace's meta.json says about the pair
+    contradicting: frozenset[int] = frozenset()  # ids that mean another token to the draft: no prompt may hold one

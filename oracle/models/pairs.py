@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from oracle.models.checks import check_pair, check_tokenizers, encoder_decoder
+from oracle.models.checks import check_tokenizers, encoder_decoder, remarks
 from oracle.models.loading import check_device, load_config, load_model, load_tokenizer, locate
 from oracle.models.pair import Pair
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
@@ -30,12 +35,15 @@ def load_pair(
     dtype: str = "auto",
     device: str | None = None,
     draft_device: str | None = None,
+    allow_token_differences: bool = False,
 ) -> Pair:
     """Load a named pair (see ``PAIRS``), or any two models by hub name or local directory.
 
     ``dtype`` "auto" keeps the checkpoint's (float32 for the demo pair); ``device`` defaults to the GPU where there is
-    one, ``draft_device`` to ``device``.  Raises ValueError for names that are unknown, models that cannot be loaded and
-    pairs that do not fit together; whatever can be told without reading weights is told first.
+    one, ``draft_device`` to ``device``.  ``allow_token_differences`` takes a draft whose special tokens are others than
+    the target's: prompts that hold one are left out.  What is allowed or noted is warned of, and is in ``Pair.info``.
+    Raises ValueError for names that are unknown, models that cannot be loaded and pairs that do not fit together;
+    whatever can be told without reading weights is told first.
     """
     sources = _sources(name, target, draft)
     if dtype not in DTYPES:
@@ -48,14 +56,32 @@ def load_pair(
         if load_config(source, options).is_encoder_decoder:
             raise ValueError(encoder_decoder(role, source))
     tokenizers = [load_tokenizer(source, options) for source, options in zip(sources, where, strict=True)]
-    if tokenizers[0] is not None and tokenizers[1] is not None:
-        check_tokenizers(tokenizers[0], tokenizers[1])
+    shared, facts, contradicting = _shared(tokenizers, sources, allow_token_differences)
     kind = "float32" if name == "demo" and dtype == "auto" else dtype
     models = [load_model(*each[:2], kind, each[2]) for each in zip(sources, where, devices, strict=True)]
-    tokenizer = next((one for one in tokenizers if one is not None), None)
-    pair = Pair(models[0], models[1], tokenizer, name or " + ".join(sources))
-    check_pair(pair)
+    pair = Pair(models[0], models[1], shared, name or " + ".join(sources), facts, contradicting)
+    remarks(pair)  # said where prompts are read; here only whether there is a reason against it
     return pair
+
+
+def _shared(
+    tokenizers: list[PreTrainedTokenizerBase | None], sources: tuple[str, str], allow: bool
+) -> tuple[PreTrainedTokenizerBase | None, dict[str, Any], frozenset[int]]:
+    """The tokenizer of a pair, what is to be recorded of the choice, and the ids that mean another token to the draft.
+
+    Warns of every difference that is allowed, and where the draft's tokenizer stands in for one that the target lacks.
+    """
+    target, draft = tokenizers
+    if target is not None and draft is not None:
+        found = check_tokenizers(target, draft, allow)
+        for note in found.notes():
+            warnings.warn(note, stacklevel=3)
+        facts = found.facts()
+        return target, {"token_differences": facts} if facts else {}, found.contradicting
+    if draft is None:
+        return target, {}, frozenset()
+    warnings.warn(f"{sources[0]} has no tokenizer: the draft's ({sources[1]}) splits the prompts", stacklevel=3)
+    return draft, {"tokenizer": sources[1]}, frozenset()
 
 
 def _sources(name: str | None, target: str | Path | None, draft: str | Path | None) -> tuple[str, str]:

@@ -63,7 +63,7 @@ def check_config(source: str, config: PreTrainedConfig) -> None:
             _check_implementation(source, key, getattr(part, f"_{key}", None), legal)
     weights = getattr(config, "transformers_weights", None)
     if weights is not None and not (
-        _own_file(weights) and str(weights).endswith((".safetensors", ".safetensors.index.json"))
+        _stays_within(weights) and str(weights).endswith((".safetensors", ".safetensors.index.json"))
     ):
         raise Refused(
             f"{source}: its configuration names {weights!r} as weights; only *.safetensors of the checkpoint itself "
@@ -72,22 +72,17 @@ def check_config(source: str, config: PreTrainedConfig) -> None:
 
 
 def check_weights(source: str, config: PreTrainedConfig, where: dict[str, bool]) -> None:
-    """Raise Refused for an adapter, and for an index that names anything but safetensors of the checkpoint itself."""
-    if _file(source, "adapter_config.json", where):
-        raise Refused(
-            f"{source}: holds an adapter (adapter_config.json), which can name another model and change this one; "
-            "merge it once (merge_and_unload and save_pretrained of peft), then give that folder"
-        )
+    """Raise Refused for an index that names anything but safetensors of the checkpoint itself, and for shards."""
     if any(Path(source).glob("shard-*-model-*-of-*.safetensors")):
         raise Refused(
             f"{source}: holds the shards of a distributed training (shard-*.safetensors), whose reader can unpickle; "
             "load them where they were made and save them with save_pretrained, then give that folder"
         )
     for name in {_INDEX, str(getattr(config, "transformers_weights", None) or _INDEX)}:
-        if not name.endswith(".index.json") or not (index := _file(source, name, where)):
+        if not name.endswith(".index.json") or not (index := own_file(source, name, where)):
             continue
         for shard in _shards(source, name, index):
-            if not (_own_file(shard) and str(shard).endswith(".safetensors")):
+            if not (_stays_within(shard) and str(shard).endswith(".safetensors")):
                 raise Refused(
                     f"{source}: {name} names {shard!r}; only *.safetensors of the checkpoint itself are read: get the "
                     "checkpoint again, or save it with save_pretrained"
@@ -105,7 +100,7 @@ def check_tokenizer(source: str, where: dict[str, bool]) -> None:
 
     for named in (
         get_tokenizer_config(source, local_files_only=where["local_files_only"]),
-        _config_dict(source, where),
+        config_dict(source, where),
     ):
         name = named.get("tokenizer_class")
         if not isinstance(name, str):
@@ -152,7 +147,7 @@ def _shards(source: str, name: str, index: str) -> set[object]:
     return set(map(str, named.values()))
 
 
-def _own_file(name: object) -> bool:
+def _stays_within(name: object) -> bool:
     """Whether a name in a checkpoint stays within the checkpoint, whatever system reads it."""
     if not isinstance(name, str):
         return False
@@ -160,7 +155,7 @@ def _own_file(name: object) -> bool:
     return not (windows.anchor or PurePosixPath(name).is_absolute() or ".." in windows.parts)
 
 
-def _file(source: str, name: str, where: dict[str, bool]) -> str | None:
+def own_file(source: str, name: str, where: dict[str, bool]) -> str | None:
     """Path of a file of the checkpoint, fetched where it may be; None where there is none."""
     from transformers.utils.hub import cached_file
 
@@ -174,10 +169,10 @@ def _file(source: str, name: str, where: dict[str, bool]) -> str | None:
     )
 
 
-def _config_dict(source: str, where: dict[str, bool]) -> dict[str, Any]:
+def config_dict(source: str, where: dict[str, bool]) -> dict[str, Any]:
     """What config.json says, or the file that it points to; empty where there is none, as beside many a tokenizer."""
     from transformers import PreTrainedConfig
 
-    if not _file(source, "config.json", where):
+    if not own_file(source, "config.json", where):
         return {}
     return PreTrainedConfig.get_config_dict(source, **where)[0]

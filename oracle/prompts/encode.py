@@ -11,6 +11,7 @@ import numpy as np
 
 from oracle.models.checks import shared_rows
 from oracle.models.configs import positions, whole
+from oracle.models.lengths import room
 from oracle.models.pair import Pair
 
 _EMPTY = "empty prompt"
@@ -30,8 +31,9 @@ def encode(pair: Pair, prompts: Iterable, max_new_tokens: int, chat: bool = Fals
     """The prompts as both models will see them, and those left out, as ``{"id", "index", "reason"}``.
 
     ``prompts`` are strings, sequences of token ids or ``Prompt``s.  Left out is a prompt that has no token of its own
-    (what a tokenizer adds to every text is no prompt), an id that a model does not know, and what does not fit into the
-    shorter of both models' contexts; where only the answer does not fit, the limit of that prompt is lowered.  Raises
+    (what a tokenizer adds to every text is no prompt), an id that a model does not know or that means another token to
+    the draft, and what does not fit into the shorter of both models' contexts; where only the answer does not fit, or
+    would step over a length from which on a model reads in another way, the limit of that prompt is lowered.  Raises
     ValueError for values that are no prompts, and for two of the same id.
     """
     if isinstance(prompts, (str, bytes)):
@@ -43,12 +45,13 @@ def encode(pair: Pair, prompts: Iterable, max_new_tokens: int, chat: bool = Fals
     for index, name, ids in _token_ids(pair, prompts, chat):
         if place.setdefault(name, index) != index:  # what is recorded is found again by its id
             raise ValueError(f"prompts {place[name]} and {index} have the same id {name[:100]!r}; give each its own")
-        reason = _problem(ids, known, context)
+        reason = _problem(ids, known, context) or _contradiction(ids, pair.contradicting)
         if reason:
             skipped.append({"id": name, "index": index, "reason": reason})
         else:
-            room = max_new_tokens if context is None else min(max_new_tokens, context - len(ids))
-            found.append(Encoded(name, index, np.array(ids, np.int32), room))
+            rooms = (max_new_tokens, context and context - len(ids), room(pair, len(ids)))
+            limit = min(one for one in rooms if one is not None)
+            found.append(Encoded(name, index, np.array(ids, np.int32), limit))
     return found, skipped
 
 
@@ -123,3 +126,8 @@ def _problem(ids: list[int], known: int, context: int | None) -> str | None:
     if context is not None and len(ids) >= context:
         return f"{len(ids)} tokens, but the models read at most {context} positions, one of them for the answer"
     return None
+
+
+def _contradiction(ids: list[int], contradicting: frozenset[int]) -> str | None:
+    at = next((at for at, token in enumerate(ids) if token in contradicting), None)
+    return None if at is None else f"token id {ids[at]} means another token to the draft (at index {at} of the prompt)"

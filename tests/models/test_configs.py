@@ -10,11 +10,14 @@ import torch
 from builders.pairs import tiny, tiny_pair
 from builders.tokenizers import save, word_tokenizer
 
+from oracle.collect import collect
+from oracle.measure import measure
 from oracle.models.checks import check_pair
 from oracle.models.configs import eos_token_ids, positions, rows, token_ids
 from oracle.models.decoding import switched_off
 from oracle.models.pair import Pair
 from oracle.models.pairs import load_pair
+from oracle.records.trace import Trace
 
 
 @pytest.mark.parametrize(
@@ -98,6 +101,31 @@ def test_a_checkpoint_on_disk_that_says_nonsense_is_refused(stored, tmp_path):
     save(tmp_path, tiny(), word_tokenizer())
     (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": stored}))
     with pytest.raises(ValueError, match="generation config: .* names no token"):
+        load_pair(target=tmp_path, draft=tmp_path, device="cpu")
+
+
+@pytest.mark.parametrize("value", [[], -1, [-1], [[]]])
+def test_where_nothing_ends_a_text_nothing_does_in_any_run(value, tmp_path):
+    """The configuration, which names a token, is not asked when it was said that there is none."""
+    pair = tiny_pair()
+    said = collect(pair, [[5, 6]], tmp_path / "open", max_new_tokens=12) and Trace.load(tmp_path / "open").target_tokens
+    pair.target.config.eos_token_id = pair.draft.config.eos_token_id = int(said[3])
+    pair.target.generation_config.eos_token_id = value
+    with pytest.warns(UserWarning, match="no token ends a text"):
+        collect(pair, [[5, 6]], tmp_path / "none", max_new_tokens=12)
+        runs = measure(pair, [[5, 6]], ["constant:tokens=2", "svip"], max_new_tokens=12, repeats=1)
+    trace = Trace.load(tmp_path / "none")
+    assert trace.target_tokens.tolist() == said.tolist() and trace.meta["eos_token_ids"] == []
+    assert "no token ends a text" in trace.meta["remarks"][0]
+    assert {tuple(call.tokens.tolist()) for call in runs.calls} == {tuple(said.tolist())}
+
+
+def test_generation_settings_that_the_library_cannot_read_are_one_clear_line(tmp_path):
+    save(tmp_path, tiny(), word_tokenizer())
+    (tmp_path / "generation_config.json").write_text(json.dumps({"compile_config": {"mode": "default"}}))
+    with pytest.raises(
+        ValueError, match=r"correct or remove its generation_config.json, which cannot be read \(.*compile"
+    ):
         load_pair(target=tmp_path, draft=tmp_path, device="cpu")
 
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 from builders.pairs import tiny, tiny_pair
 from builders.tokenizers import SPECIAL_WORDS, WORDS, save, word_tokenizer
-from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import (
     AutoTokenizer,
     GPT2Config,
@@ -22,7 +21,7 @@ from transformers import (
 
 from oracle.collect import collect
 from oracle.models import loading
-from oracle.models.checks import check_pair, check_tokenizers, shared_rows
+from oracle.models.checks import check_pair, shared_rows
 from oracle.models.identity import describe
 from oracle.models.pair import Pair
 from oracle.models.pairs import PAIRS, load_pair
@@ -160,29 +159,10 @@ def test_recurrent_models_are_refused():
 def test_other_tokens_are_named(folders, tmp_path):
     shuffled = WORDS[:10] + [WORDS[11], WORDS[10]] + WORDS[12:]
     draft = save(tmp_path / "draft", tiny("llama"), word_tokenizer(shuffled))
-    with pytest.raises(ValueError, match="tokenizers differ: 'w10' is id 10 in the target's, but the draft's has 11"):
+    with pytest.raises(
+        ValueError, match="differ: id 10 is 'w10' in the target's and 'w11' in the draft's, where that is id 11"
+    ):
         load_pair(target=folders[0], draft=draft)
-
-
-def test_tokens_that_only_one_knows_are_no_contradiction():
-    more = word_tokenizer()
-    more.add_tokens(["<tool>"])
-    check_tokenizers(word_tokenizer(), more)
-    check_tokenizers(more, word_tokenizer())
-    other = word_tokenizer()
-    other.add_tokens(["<call>"])
-    with pytest.raises(ValueError, match="'<tool>' is id 97.*'<call>' at 97"):
-        check_tokenizers(more, other)
-
-
-def test_the_same_tokens_but_another_split_is_told():
-    whole = word_tokenizer(["<pad>", "<s>", "</s>", "return", "re", "turn"])
-    split = Tokenizer(models.WordLevel(whole.get_vocab(), unk_token="<pad>"))
-    pieces = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split("re", "isolated")]
-    split.pre_tokenizer = pre_tokenizers.Sequence(pieces)
-    other = PreTrainedTokenizerFast(tokenizer_object=split, **SPECIAL_WORDS)
-    with pytest.raises(ValueError, match="same tokens but split text differently"):
-        check_tokenizers(whole, other)
 
 
 @pytest.mark.parametrize(("target", "draft"), [(97, 97), (97, 128), (128, 97), (97, 90)])
