@@ -11,7 +11,7 @@ import typer
 
 from oracle.commands.destinations import check_folder
 from oracle.commands.groups import takes
-from oracle.commands.notes import note, note_left_out, say
+from oracle.commands.notes import note, note_left_out, say, warnings_as_notes
 from oracle.commands.numbers import gain_text, interval_text, policy_text, share_text, short_count
 from oracle.commands.options import Baseline, Json, OutputOptions, PairOptions, Policies, PromptOptions, RunOptions
 from oracle.commands.programs import show_json
@@ -48,19 +48,21 @@ def clocked(
     check_folder(folder)
     expect_may_write(FOLDER, folder, resume=output.resume, force=output.force)
     chosen = prompts.load()
-    return measure(
-        pair.load(),
-        chosen,
-        policies,
-        folder,
-        max_new_tokens=run.max_new_tokens,
-        repeats=run.repeats,
-        chat=prompts.chat,
-        resume=output.resume,
-        force=output.force,
-        progress=output.progress,
-        until=until,
-    )
+    loaded = pair.load()
+    with warnings_as_notes():
+        return measure(
+            loaded,
+            chosen,
+            policies,
+            folder,
+            max_new_tokens=run.max_new_tokens,
+            repeats=run.repeats,
+            chat=prompts.chat,
+            resume=output.resume,
+            force=output.force,
+            progress=output.progress,
+            until=until,
+        )
 
 
 @takes()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,18 @@ from oracle.commands.text import bounded, shell, visible
 def note(text: str) -> None:
     """A remark on stderr."""
     typer.echo(visible(bounded(text, 2000)), err=True)
+
+
+@contextlib.contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """What the library warns of as remarks, not as lines of its source."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        note(f"Warning: {message}.")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 def note_left_out(meta: Mapping[str, Any]) -> None:

@@ -155,7 +155,7 @@ def test_ids_are_row_numbers_unless_every_row_has_its_own(tmp_path):
         ("a.json", b'{"prompt": "a"}\n{"prompt": "b"}', ["a.json", ".jsonl"]),
         ("a.json", b'{"prompt": "a"}', ["a.json", "array"]),
         ("a.parquet", b"PAR1 no", ["a.parquet", "Parquet"]),
-        ("a.csv", b"prompt\na\n", ["'.csv'", ".jsonl, .json, .parquet"]),
+        ("a.xlsx", b"PK", ["'.xlsx'", ".jsonl, .json, .parquet, .csv, .tsv, .txt"]),
         ("a.jsnl", b"{}", ["'.jsnl'", "Did you mean '.jsonl'?"]),
     ],
 )
