@@ -62,9 +62,9 @@ def collect(
     if out is not None:
         expect_may_write(FOLDER, out, resume=output.resume, force=output.force)
     chosen = prompts.load()
-    loaded = pair.load()
-    out = out or Path("traces") / f"{loaded.name or 'pair'}-{chosen.name}".replace("/", "_")
     with warnings_as_notes():
+        loaded = pair.load()
+        out = out or Path("traces") / f"{loaded.name or 'pair'}-{chosen.name}".replace("/", "_")
         summary = record(
             loaded,
             chosen,

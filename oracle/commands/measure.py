@@ -48,10 +48,9 @@ def clocked(
     check_folder(folder)
     expect_may_write(FOLDER, folder, resume=output.resume, force=output.force)
     chosen = prompts.load()
-    loaded = pair.load()
     with warnings_as_notes():
         return measure(
-            loaded,
+            pair.load(),
             chosen,
             policies,
             folder,

@@ -31,7 +31,7 @@ def rows(facts: PromptFacts, max_new_tokens: int) -> list[tuple[str, str, str]]:
     """Key in ``facts.odd``, label and text of each line; what is odd in its own words."""
     low, middle, high = facts.lengths
     known = {
-        "prompts": ("prompts", f"{facts.prompts}; {low} to {high} tokens, median {middle:g}"),
+        "prompts": ("prompts", f"{facts.prompts:,}; {_lengths(low, middle, high)}"),
         "skipped": ("left out", ""),
         "form": ("form", _form(facts)),
         "columns": ("columns left out", _names(facts.left_out)),
@@ -46,6 +46,10 @@ def rows(facts: PromptFacts, max_new_tokens: int) -> list[tuple[str, str, str]]:
     }
     found = [(key, label, facts.odd.get(key, text)) for key, (label, text) in known.items()]
     return [row for row in found if row[2]]
+
+
+def _lengths(low: int, middle: float, high: int) -> str:
+    return f"{low:,} tokens" if low == high else f"{low:,} to {high:,} tokens, median {middle:,g}"
 
 
 def _form(facts: PromptFacts) -> str:
@@ -75,10 +79,12 @@ def _ended(facts: PromptFacts, max_new_tokens: int) -> str:
 
 
 def _names(left_out: Mapping[str, int]) -> str:
-    """Names of columns, the first ones where there are many."""
+    """Names of columns, as many as two lines hold."""
     names = list(left_out)
-    more = f", and {len(names) - 6} more" if len(names) > 6 else ""
-    return ", ".join(names[:6]) + more
+    held = [n for n in range(1, len(names) + 1) if len(", ".join(names[:n])) <= 2 * (_WIDE - _LABEL) - 30]
+    shown = max(held, default=1)
+    more = f", and {len(names) - shown} more (meta.json)" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
 
 
 def _clipped(text: str, *, end: bool) -> str:

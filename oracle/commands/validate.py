@@ -107,8 +107,8 @@ def validate(
         out = out or Path("runs/validation")
         check_folder(out)
         sets = prompts.load()
-        loaded = pair.load()
         with warnings_as_notes():
+            loaded = pair.load()
             found = workflow.validate(
                 loaded,
                 sets,

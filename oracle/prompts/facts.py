@@ -110,9 +110,9 @@ def form_meta(chat: Chat | None, facts: PromptFacts) -> dict[str, Any]:
 
 def warn_of(facts: PromptFacts) -> None:
     """One warning for each thing that is odd: before a long run, not after it."""
-    for name, text in facts.odd.items():
-        if name not in ("skipped", "eos"):  # listed one by one, and said where the models are checked
-            warnings.warn(f"prompts: {text}", stacklevel=3)
+    for name, label in {"begins": "first token", "ends": "last token", "turns": "turns left out"}.items():
+        if name in facts.odd:  # others are said elsewhere: prompts left out one by one, ends where models are checked
+            warnings.warn(f"prompts, {label}: {facts.odd[name]}", stacklevel=3)
 
 
 def _text(tokenizer: PreTrainedTokenizerBase | None, ids: list[int]) -> str:
@@ -126,20 +126,22 @@ def _odd(found: PromptFacts, tokenizer: PreTrainedTokenizerBase | None) -> list[
     begin, end = (None, None) if tokenizer is None else _ends(tokenizer)
     says = []
     if found.twice_bos:
-        says.append(("begins", f"{_of(found.twice_bos, found)} begin with {_name(found.bos)} twice: {_twice(found)}"))
+        both = "the template and the text" if found.chat else "the text and the tokenizer"
+        says.append(("begins", f"{_of(found.twice_bos, found)} begin with {_name(found.bos)} twice: {both} have it"))
     elif found.chat and found.bos is not None and not found.with_bos and begin == found.bos:
-        says.append(("begins", f"the chat template writes no {_name(found.bos)}, which begins every other text"))
+        says.append(("begins", f"the chat template writes no {_name(found.bos)}, as begins other texts"))
     if found.ends_in_eos:
-        adds = not found.chat and end in [text for _, text in found.eos]
+        known = [text for _, text in found.eos] + ([] if tokenizer is None else [str(tokenizer.eos_token)])
+        adds = not found.chat and end in known
+        name = _name(end if adds else known[0]) if adds or len(set(known)) == 1 else "an end token"
         why = "the tokenizer adds it" if adds else "the template writes it" if found.chat else "their text has it"
-        says.append(("ends", f"{_of(found.ends_in_eos, found)} end in an end of text: {why}"))
+        says.append(("ends", f"{_of(found.ends_in_eos, found)} end in {name}: {why}"))
     if not found.eos:
         says.append(("eos", "no token ends a text, so every text goes on to its limit"))
     lost = {"system message": found.without_system, "earlier turns": found.without_history}
     if any(lost.values()):
         named = ", ".join(f"{what} of {count}" for what, count in lost.items() if count)
-        why = "the chat template leaves them out" if found.chat else "--chat takes them"
-        says.append(("turns", f"not in the prompts: {named}; {why}"))
+        says.append(("turns", f"{named} ({'the template has no place' if found.chat else '--chat takes them'})"))
     if found.skipped:
         says.append(("skipped", ", ".join(f"{count} {kind}" for kind, count in found.skipped.items())))
     return says
@@ -147,12 +149,6 @@ def _odd(found: PromptFacts, tokenizer: PreTrainedTokenizerBase | None) -> list[
 
 def _of(count: int, found: PromptFacts) -> str:
     return f"{'all' if count == found.prompts else count} of {found.prompts}"
-
-
-def _twice(found: PromptFacts) -> str:
-    if found.chat:
-        return "the template and the prompt write it"
-    return "the text has it, the tokenizer adds it"
 
 
 def _ends(tokenizer: PreTrainedTokenizerBase) -> tuple[str, str]:

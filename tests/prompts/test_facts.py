@@ -47,19 +47,17 @@ def test_nothing_is_odd_about_sound_prompts():
 
 
 def test_an_end_token_at_the_end_of_every_prompt_is_named():
-    assert facts_of(pair_of(end=True), ["w5", "w6"]).odd == {
-        "ends": "all of 2 end in an end of text: the tokenizer adds it"
-    }
-    assert facts_of(pair_of(), ["w5 </s>", "w6"]).odd == {"ends": "1 of 2 end in an end of text: their text has it"}
+    assert facts_of(pair_of(end=True), ["w5", "w6"]).odd == {"ends": "all of 2 end in </s>: the tokenizer adds it"}
+    assert facts_of(pair_of(), ["w5 </s>", "w6"]).odd == {"ends": "1 of 2 end in </s>: their text has it"}
     found = facts_of(pair_of(TURNS + "</s>"), ["w5"], Chat())
-    assert found.odd == {"ends": "all of 1 end in an end of text: the template writes it"}
+    assert found.odd == {"ends": "all of 1 end in </s>: the template writes it"}
 
 
 def test_a_rendered_prompt_without_the_template_begins_twice():
     found = facts_of(pair_of(), ["<s> w5", "w6"])
-    assert found.odd == {"begins": "1 of 2 begin with <s> twice: the text has it, the tokenizer adds it"}
+    assert found.odd == {"begins": "1 of 2 begin with <s> twice: the text and the tokenizer have it"}
     found = facts_of(pair_of(TURNS), ["<s> w5"], Chat())
-    assert found.twice_bos == 1 and "the template and the prompt write it" in found.odd["begins"]
+    assert found.twice_bos == 1 and "the template and the text have it" in found.odd["begins"]
 
 
 def test_a_template_without_the_first_token_of_every_other_text():
@@ -108,13 +106,13 @@ def test_turns_before_the_question_are_in_the_chat_and_named_without_it():
     found, _ = encode(pair_of(TURNS), [TOLD], 4, chat=Chat(system="w9"))  # its own system message stays
     assert found[0].tokens.tolist() == [1, 8, 3, 4, 5] and not found[0].remarks
     odd = facts_of(pair_of(), [TOLD, "w6"]).odd
-    assert odd == {"turns": "not in the prompts: system message of 1, earlier turns of 1; --chat takes them"}
+    assert odd == {"turns": "system message of 1, earlier turns of 1 (--chat takes them)"}
 
 
 def test_a_template_that_leaves_turns_out_is_named_and_of_an_option_refused():
     last = "{{ bos_token }} {{ messages[-1].content }}"
     odd = facts_of(pair_of(last), [TOLD], Chat()).odd
-    assert "system message of 1, earlier turns of 1; the chat template leaves them out" in odd["turns"]
+    assert "system message of 1, earlier turns of 1 (the template has no place)" in odd["turns"]
     with pytest.raises(ValueError, match="leaves the system message out .*leave --system out"):
         encode(pair_of(last), ["w5"], 4, chat=Chat(system="w9"))
     found, _ = encode(pair_of(TURNS), ["w5"], 4, chat=Chat(system="w9"))
@@ -233,13 +231,13 @@ def test_another_form_of_the_prompts_is_no_resumption(changed, name, tmp_path):
 
 
 def test_collecting_says_what_is_odd_before_it_runs_and_keeps_it(tmp_path):
-    with pytest.warns(UserWarning, match="prompts: all of 2 end in an end of text: the tokenizer adds it"):
+    with pytest.warns(UserWarning, match="prompts, last token: all of 2 end in </s>: the tokenizer adds it"):
         found = collect(pair_of(end=True), ["w5", "w6", ""], tmp_path, max_new_tokens=4)
     assert found.facts.skipped == {"empty": 1} and found.facts.odd["skipped"] == "1 empty"
     trace = Trace.load(tmp_path)
     assert found.facts.ended == (trace.finish == "eos").sum()
     assert trace.meta["encoded"]["ends_in_eos"] == 2 and trace.meta["chat"] is False
-    with pytest.warns(UserWarning, match="end in an end of text"):
+    with pytest.warns(UserWarning, match="end in </s>"):
         measure(pair_of(end=True), ["w5"], ["constant:tokens=2"], max_new_tokens=4, repeats=1)
 
 
