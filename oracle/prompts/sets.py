@@ -72,18 +72,18 @@ def load_prompts(
     Raises ValueError for a bad argument or file, RuntimeError for a hub data set that can be had neither from the hub
     nor from the cache.
     """
-    limit, seed = _count("limit", limit, 1), _count("seed", seed, 0)
+    choice = _Choice(_count("limit", limit, 1), _count("seed", seed, 0), prompt_field)
     name = _source_name(source)
     hub_set = _hub_set(name) if isinstance(source, str) else None
     if hub_set is not None:
-        return _from_hub(name, hub_set, split, limit, seed, revision, prompt_field)
+        return _from_hub(name, hub_set, split, revision, choice)
     for option, value in (("split", split), ("revision", revision)):
         if value is not None:
             raise ValueError(f"{name} has no {option}s, so {option} {value!r} means nothing here. Leave it out.")
     if isinstance(source, str) and name in DEMOS:
-        return _from_file(name, read_rows(data_path(f"{name}.jsonl")), limit, seed, prompt_field)
+        return _from_file(name, read_rows(data_path(f"{name}.jsonl")), choice)
     path = Path(source).expanduser()
-    return _from_file(path.stem, read_rows(path), limit, seed, prompt_field)
+    return _from_file(path.stem, read_rows(path), choice)
 
 
 def _source_name(source: str | os.PathLike) -> str:
@@ -113,15 +113,21 @@ def _hub_set(name: str) -> HubSet | None:
     return HubSet(found["id"], found["config"], ())
 
 
-def _from_hub(
-    name: str,
-    hub_set: HubSet,
-    split: str | None,
-    limit: int | None,
-    seed: int | None,
-    revision: str | None,
-    prompt_field: str | None,
-) -> PromptSet:
+@dataclass(frozen=True)
+class _Choice:
+    """Which rows, and which of their columns; None for the form of the rows."""
+
+    limit: int | None
+    seed: int | None
+    field: str | None
+
+    def of(self, rows: int) -> list[int]:
+        """Numbers of the chosen ones of so many rows."""
+        order = np.arange(rows) if self.seed is None else np.random.default_rng(self.seed).permutation(rows)
+        return order[: self.limit].tolist()
+
+
+def _from_hub(name: str, hub_set: HubSet, split: str | None, revision: str | None, choice: _Choice) -> PromptSet:
     if split is not None and hub_set.splits and split not in hub_set.splits:
         hint = did_you_mean(str(split), hub_set.splits)
         raise ValueError(f"{name} has no split {split!r}. Legal: {', '.join(hub_set.splits)}.{hint}")
@@ -130,15 +136,21 @@ def _from_hub(
     except RuntimeError as error:
         hint = did_you_mean(name, _KNOWN) if name not in HUB_SETS else ""
         raise RuntimeError(f"{error}{hint}") from error
-    chosen = _choose(len(dataset), limit, seed)
+    chosen = choice.of(len(dataset))
     rows = [dataset[index] for index in chosen]
     id_field = next((field for field in ID_FIELDS if _names_each(dataset, field)), None)
     places = [f"{hub_set.hub_id}, row {index + 1} of {split}" for index in chosen]
     ids = chosen if id_field is None else [row[id_field] for row in rows]
-    found = write_prompts(rows, ids, places, prompt_field, id_field)
+    found = write_prompts(rows, ids, places, choice.field, id_field)
     origin = {"dataset": hub_set.hub_id, "config": hub_set.config, "split": split, "revision": commit}
-    counts = {"rows": len(dataset), "blank_lines": 0, **_counts(found.prompts), "limit": limit, "seed": seed}
-    facts = {"fingerprint": dataset._fingerprint, "ids": id_field or "row", **_reading(found, prompt_field)}
+    counts = {
+        "rows": len(dataset),
+        "blank_lines": 0,
+        **_counts(found.prompts),
+        "limit": choice.limit,
+        "seed": choice.seed,
+    }
+    facts = {"fingerprint": dataset._fingerprint, "ids": id_field or "row", **_reading(found, choice)}
     return PromptSet(name.replace(":", "-"), found.prompts, {**origin, **facts, **counts})
 
 
@@ -150,21 +162,21 @@ def _names_each(dataset: Dataset, field: str) -> bool:
     return len(set(map(str, values))) == len(dataset)
 
 
-def _from_file(name: str, file: RowFile, limit: int | None, seed: int | None, prompt_field: str | None) -> PromptSet:
-    chosen = _choose(len(file.rows), limit, seed)
+def _from_file(name: str, file: RowFile, choice: _Choice) -> PromptSet:
+    chosen = choice.of(len(file.rows))
     id_field = _id_field(file.rows)
     ids = chosen if id_field is None else [file.rows[index][id_field] for index in chosen]
     rows, places = [file.rows[index] for index in chosen], [file.place(index) for index in chosen]
-    found = write_prompts(rows, ids, places, prompt_field, id_field)
+    found = write_prompts(rows, ids, places, choice.field, id_field)
     origin = {"dataset": name, "file": file.path.name, "sha256": file.sha256}
     counts = {"rows": len(file.rows), "blank_lines": file.blank_lines, **_counts(found.prompts)}
-    facts = {"ids": id_field or "row", **_reading(found, prompt_field), "limit": limit, "seed": seed}
+    facts = {"ids": id_field or "row", **_reading(found, choice), "limit": choice.limit, "seed": choice.seed}
     return PromptSet(name, found.prompts, {**origin, **counts, **facts})
 
 
-def _reading(found: Batch, prompt_field: str | None) -> dict[str, Any]:
+def _reading(found: Batch, choice: _Choice) -> dict[str, Any]:
     """How rows became prompts, and what of them did not."""
-    field = {} if prompt_field is None else {"prompt_field": prompt_field}
+    field = {} if choice.field is None else {"prompt_field": choice.field}
     return {"format": found.form, **field, "left_out": found.left_out}
 
 
@@ -179,11 +191,6 @@ def _id_field(rows: tuple[dict, ...]) -> str | None:
         if len(values) == len(rows):
             return field
     return None
-
-
-def _choose(rows: int, limit: int | None, seed: int | None) -> list[int]:
-    order = np.arange(rows) if seed is None else np.random.default_rng(seed).permutation(rows)
-    return order[:limit].tolist()
 
 
 def _count(option: str, value: int | None, least: int) -> int | None:

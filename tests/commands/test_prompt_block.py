@@ -98,6 +98,15 @@ def test_names_of_columns_and_texts_never_act_on_the_terminal(folders, tmp_path)
     block(done)
 
 
+def test_measuring_says_the_date_of_its_prompts(folders, tmp_path):
+    pair = ("--target", folders / "sound" / "target", "--draft", folders / "sound" / "draft", "--device", "cpu")
+    (tmp_path / "a.txt").write_text("w5\n", "utf-8")
+    words = ("--dataset", tmp_path / "a.txt", "--chat", "--date", "2026-12-11", "-p", "constant:tokens=2")
+    sizes = ("--repeats", "1", "--max-new-tokens", "4", "--dtype", "float32")
+    done = run("measure", *map(str, (tmp_path / "runs", *pair, *words, *sizes)))
+    assert done.exit_code == 0 and "--date 2026-12-11 gives the same ones again" in done.output, done.output
+
+
 def test_options_are_the_form_of_the_chat():
     options = ChoiceOptions(
         use_chat=True, system="Be brief.", template_arg=["a=false", "b=text", "c=[1]"], date="2026-12-01"
