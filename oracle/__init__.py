@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from oracle.models.pairs import Pair, load_pair
     from oracle.policies import parse
     from oracle.policies.names import list_policies
+    from oracle.prompts.chat import Chat
     from oracle.prompts.sets import load_prompts
     from oracle.records.runs import Runs
     from oracle.records.trace import Trace
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from oracle.workflows.validate import compare, validate
 
 __all__ = [
-    "Budget", "CostModel", "Pair", "Runs", "Source", "Trace", "Until", "calibrate", "collect", "compare",
+    "Budget", "Chat", "CostModel", "Pair", "Runs", "Source", "Trace", "Until", "calibrate", "collect", "compare",
     "compare_traces", "fit", "ladder", "list_policies", "load_pair", "load_prompts", "measure", "parse",
     "plot_calibration", "plot_hazard", "plot_headroom", "plot_heatmap", "plot_histogram", "plot_iterations",
     "plot_position", "plot_prediction", "plot_roc", "plot_simulated_vs_measured", "plot_surface", "plot_survival",
@@ -66,6 +67,7 @@ _MODULES = {
     "oracle.models.pairs": ("Pair", "load_pair"),
     "oracle.policies.names": ("list_policies",),
     "oracle.policies": ("parse",),
+    "oracle.prompts.chat": ("Chat",),
     "oracle.prompts.sets": ("load_prompts",),
     "oracle.records.runs": ("Runs",),
     "oracle.records.trace": ("Trace",),

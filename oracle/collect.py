@@ -15,7 +15,9 @@ from oracle.models.checks import check_pair
 from oracle.models.identity import describe
 from oracle.models.pair import Pair
 from oracle.progress import bar
+from oracle.prompts.chat import Chat
 from oracle.prompts.encode import Encoded, digest, encode
+from oracle.prompts.facts import PromptFacts, form_meta, look, settled_chat, warn_of
 from oracle.records.spread import standard_deviation
 from oracle.records.trace import FOLDER, Trace, to_table
 from oracle.records.typed import whole
@@ -45,6 +47,9 @@ _BINDING = (
     "top_k",
     "batch_size",
     "chat",
+    "system",
+    "template_args",
+    "template_date",
     "decoding",
     "reference",
     "prompts_planned",
@@ -67,6 +72,7 @@ class Collected:
     skipped: int
     seconds: float = 0.0  # of the run, reading and writing included; 0 for a trace that was there
     tokens_per_second: float = 0.0  # target tokens recorded by the run, over its seconds
+    facts: PromptFacts | None = None  # what the models read; None for a trace that was there
 
 
 def collect(
@@ -78,7 +84,7 @@ def collect(
     max_overrun: int = 32,
     top_k: int = 0,
     batch_size: int | None = None,
-    chat: bool = False,
+    chat: bool | Chat = False,
     reference: str = "plain",
     resume: bool = False,
     force: bool = False,
@@ -87,11 +93,13 @@ def collect(
     """Record the oracle of a pair on prompts as a trace in the directory ``out``, one part a batch of prompts.
 
     ``prompts`` are strings, sequences of token ids or what ``load_prompts`` gives; ``chat`` puts texts into the
-    tokenizer's chat template.  ``reference`` says whose text it is: "plain" greedy decoding of the target, or that of
-    an "assisted" run with a constant lookahead of 5 (in half precision the two may part).  ``resume`` goes on after the
-    finished parts of an earlier run with the same settings, or begins; ``force`` replaces a trace that is there.
-    ``top_k`` records that many of the draft's largest probabilities at each token too, for what is trained on them.
-    ``progress`` shows a bar on stderr where that is a terminal.
+    tokenizer's chat template (``oracle.Chat`` says how: system message, the template's arguments, its date).  What the
+    models then read is looked at: the ``facts`` of what is returned say it, and a warning each what is odd about it.
+    ``reference`` says whose text it is: "plain" greedy decoding of the target, or that of an "assisted" run with a
+    constant lookahead of 5 (in half precision the two may part).  ``resume`` goes on after the finished parts of an
+    earlier run with the same settings, whose date its prompts keep, or begins; ``force`` replaces a trace that is
+    there.  ``top_k`` records that many of the draft's largest probabilities at each token too, for what is trained on
+    them.  ``progress`` shows a bar on stderr where that is a terminal.
 
     Raises ValueError for arguments that make no sense, RuntimeError for a run that failed (finished parts are kept).
     """
@@ -104,23 +112,26 @@ def collect(
     }
     if top_k := whole("top_k", top_k, 0):
         settings["top_k"] = top_k
-    max_new_tokens, chat = settings["max_new_tokens"], bool(chat)
+    max_new_tokens = settings["max_new_tokens"]
     if reference not in REFERENCES:
         raise ValueError(f"reference is {reference!r}; legal: {', '.join(REFERENCES)}")
     check_pair(pair)
-    encoded, skipped = encode(pair, prompts, max_new_tokens, chat)
+    template = settled_chat(chat, FOLDER, out, resume=resume)
+    encoded, skipped = encode(pair, prompts, max_new_tokens, template or False)
     if not encoded:
         first = f" ({len(skipped)} left out, the first one for: {skipped[0]['reason']})" if skipped else ""
         raise ValueError(f"there is no prompt to collect{first}")
+    facts = look(pair, encoded, skipped, getattr(prompts, "source", {}), template)
+    warn_of(facts)
     source = getattr(prompts, "source", {"dataset": "given in memory"})
-    meta = (
-        settings | {"chat": chat, "reference": reference, "prompts": source, "skipped": skipped} | _facts(pair, encoded)
-    )
+    said = {"reference": reference, "prompts": source, "skipped": skipped}
+    meta = settings | said | form_meta(template, facts) | _facts(pair, encoded)
     with writing(FOLDER, out, meta, _binding, resume=resume, force=force) as folder:
         tokens = _run(pair, encoded, folder, progress)
-        summary = summarize(Trace.load(out))
+        trace = Trace.load(out)
     seconds = time.perf_counter() - started
-    return replace(summary, seconds=seconds, tokens_per_second=tokens / seconds)
+    facts = replace(facts, ended=int((trace.finish == "eos").sum()))
+    return replace(summarize(trace), seconds=seconds, tokens_per_second=tokens / seconds, facts=facts)
 
 
 def summarize(trace: Trace) -> Collected:

@@ -20,7 +20,9 @@ from oracle.models.checks import check_pair
 from oracle.models.identity import facts
 from oracle.models.pair import Pair
 from oracle.progress import bar
+from oracle.prompts.chat import Chat
 from oracle.prompts.encode import Encoded, digest, encode
+from oracle.prompts.facts import form_meta, look, settled_chat, warn_of
 from oracle.records.runs import FOLDER, PLAIN, Call, Runs, latest, read_calls, to_table
 from oracle.records.typed import whole
 from oracle.records.writing import writing
@@ -34,7 +36,8 @@ if TYPE_CHECKING:
 
 # See `_binding`.
 _BINDING = (
-    "target", "draft", "prompts", "prompts_sha256", "policies", "repeats", "max_new_tokens", "chat", "prices", "until",
+    "target", "draft", "prompts", "system", "template_args", "template_date", "prompts_sha256", "policies", "repeats",
+    "max_new_tokens", "chat", "prices", "until",
 )  # fmt: skip
 
 
@@ -96,7 +99,7 @@ def measure(
     *,
     max_new_tokens: int = 128,
     repeats: int = 3,
-    chat: bool = False,
+    chat: bool | Chat = False,
     resume: bool = False,
     force: bool = False,
     clock: Clock | None = None,
@@ -109,17 +112,19 @@ def measure(
     Policies are given as to ``oracle.simulate``; those that the library does not have run in the toolkit's own
     loop, and their calls say so (``generator``).  ``out`` is a directory that holds each call as soon as it has
     ended; without it everything stays in memory.  ``cost`` is handed to policies that ask for prices, as the replay
-    hands them its own; a run is resumed with the same.  With ``until`` (``oracle.Until(0.02)``) prompts are taken one
-    after the other until that is satisfied or none is left; ``meta["stopped"]`` says which.  Raises ValueError for
-    arguments that make no sense or a pair that cannot be run, RuntimeError for a run that failed; finished calls stay,
-    and ``resume`` goes on after them.
+    hands them its own; a run is resumed with the same.  ``chat`` is as for ``oracle.collect``; what the models read
+    stands in ``meta["encoded"]``, and a warning each says what is odd about it.  With ``until``
+    (``oracle.Until(0.02)``) prompts are taken one after the other until that is satisfied or none is left;
+    ``meta["stopped"]`` says which.  Raises ValueError for arguments that make no sense or a pair that cannot be
+    run, RuntimeError for a run that failed; finished calls stay, and ``resume`` goes on after them.
     """
     from oracle.timing import clock_for
 
-    max_new_tokens, repeats, chat = whole("max_new_tokens", max_new_tokens), whole("repeats", repeats), bool(chat)
+    max_new_tokens, repeats = whole("max_new_tokens", max_new_tokens), whole("repeats", repeats)
     check_pair(pair)
     arms = _arms(pair, policies)
-    encoded, skipped = encode(pair, prompts, max_new_tokens, chat)
+    template = settled_chat(chat, FOLDER, out, resume=resume)
+    encoded, skipped = encode(pair, prompts, max_new_tokens, template or False)
     if not encoded:
         raise ValueError(
             f"no prompt is left to measure: {len(skipped)} skipped, the first because {skipped[0]['reason']}"
@@ -127,7 +132,9 @@ def measure(
     _expect_able(pair, max(len(item.tokens) + item.max_new_tokens for item in encoded))
     settled = None if until is None else until.settle(list(arms))
     plan = Plan(pair, encoded, arms, repeats, clock or clock_for(pair), cost, settled)
-    meta = _meta(plan, prompts, skipped) | {"max_new_tokens": max_new_tokens, "chat": chat}
+    prompt_facts = look(pair, encoded, skipped, getattr(prompts, "source", {}), template)
+    warn_of(prompt_facts)
+    meta = _meta(plan, prompts, skipped) | {"max_new_tokens": max_new_tokens} | form_meta(template, prompt_facts)
     if cost is not None:
         meta["prices"] = repr(cost)
     if settled is not None:

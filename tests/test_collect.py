@@ -453,7 +453,7 @@ def test_meta_says_what_was_run(tmp_path):
     assert (meta["eos_token_ids"], meta["max_new_tokens"], meta["max_overrun"], meta["chat"]) == ([3, 7], 4, 2, False)
     assert meta["prompts"] == {"dataset": "given in memory"} and meta["prompts_planned"] == 2
     assert set(meta["versions"]) == {"torch", "transformers", "numpy", "pyarrow"}
-    assert meta["skipped"] == [{"id": "2", "index": 2, "reason": "empty prompt"}]
+    assert meta["skipped"] == [{"id": "2", "index": 2, "reason": "empty prompt", "kind": "empty"}]
 
 
 def test_a_bar_is_shown_on_terminals_only(tmp_path, monkeypatch):

@@ -22,6 +22,7 @@ from oracle.models import loading
 from oracle.models.pairs import load_pair
 from oracle.models.untrusted import Refused, no_questions
 from oracle.prompts.chat import render_chat
+from oracle.prompts.fields import Turn
 from oracle.records.trace import write_meta, write_part
 from oracle.timing import Clock
 
@@ -417,7 +418,7 @@ def test_other_files_of_a_tokenizer_are_data(name, draft, honest, marker, asked)
 def test_a_chat_template_is_rendered_in_a_sandbox(template, marker, asked):
     tokenizer = word_tokenizer(chat_template=template.replace("MARKER", str(marker)))
     with pytest.raises(ValueError, match="chat template of the tokenizer .* cannot be used .*Leave --chat out"):
-        render_chat(tokenizer, "w5")
+        render_chat(tokenizer, [Turn("user", "w5")])
     assert not marker.exists()
 
 

@@ -11,9 +11,10 @@ import typer
 from oracle.commands.bounds import Between, expect_one_of
 from oracle.commands.destinations import check_folder
 from oracle.commands.groups import takes
-from oracle.commands.notes import note, note_left_out, note_next
+from oracle.commands.notes import note, note_left_out, note_next, warnings_as_notes
 from oracle.commands.options import Json, NewTokens, OutputOptions, Overrun, PairOptions, PromptOptions
 from oracle.commands.programs import plain, show_json
+from oracle.commands.prompts import show_prompts
 from oracle.commands.tables import show_table
 
 if TYPE_CHECKING:
@@ -61,26 +62,29 @@ def collect(
     if out is not None:
         expect_may_write(FOLDER, out, resume=output.resume, force=output.force)
     chosen = prompts.load()
-    loaded = pair.load()
-    out = out or Path("traces") / f"{loaded.name or 'pair'}-{chosen.name}".replace("/", "_")
-    summary = record(
-        loaded,
-        chosen,
-        out,
-        max_new_tokens=max_new_tokens,
-        max_overrun=max_overrun,
-        top_k=top_k,
-        batch_size=batch_size,
-        chat=prompts.chat,
-        reference=reference,
-        resume=output.resume,
-        force=output.force,
-        progress=output.progress,
-    )
+    with warnings_as_notes():
+        loaded = pair.load()
+        out = out or Path("traces") / f"{loaded.name or 'pair'}-{chosen.name}".replace("/", "_")
+        summary = record(
+            loaded,
+            chosen,
+            out,
+            max_new_tokens=max_new_tokens,
+            max_overrun=max_overrun,
+            top_k=top_k,
+            batch_size=batch_size,
+            chat=prompts.chat,
+            reference=reference,
+            resume=output.resume,
+            force=output.force,
+            progress=output.progress,
+        )
     note_left_out(FOLDER.read_meta(out))
     if as_json:
         show_json({"trace": str(out), **plain(summary)})
     else:
+        if summary.facts is not None:
+            show_prompts(summary.facts, max_new_tokens)
         show_summary(summary, out)
         note_next(("oracle", "simulate", out), ("oracle", "plot", out, "histogram"))
     if problem := unequal_rows(loaded):

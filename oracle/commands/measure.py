@@ -11,7 +11,7 @@ import typer
 
 from oracle.commands.destinations import check_folder
 from oracle.commands.groups import takes
-from oracle.commands.notes import note, note_left_out, say
+from oracle.commands.notes import note, note_date, note_left_out, say, warnings_as_notes
 from oracle.commands.numbers import gain_text, interval_text, policy_text, share_text, short_count
 from oracle.commands.options import Baseline, Json, OutputOptions, PairOptions, Policies, PromptOptions, RunOptions
 from oracle.commands.programs import show_json
@@ -48,19 +48,20 @@ def clocked(
     check_folder(folder)
     expect_may_write(FOLDER, folder, resume=output.resume, force=output.force)
     chosen = prompts.load()
-    return measure(
-        pair.load(),
-        chosen,
-        policies,
-        folder,
-        max_new_tokens=run.max_new_tokens,
-        repeats=run.repeats,
-        chat=prompts.chat,
-        resume=output.resume,
-        force=output.force,
-        progress=output.progress,
-        until=until,
-    )
+    with warnings_as_notes():
+        return measure(
+            pair.load(),
+            chosen,
+            policies,
+            folder,
+            max_new_tokens=run.max_new_tokens,
+            repeats=run.repeats,
+            chat=prompts.chat,
+            resume=output.resume,
+            force=output.force,
+            progress=output.progress,
+            until=until,
+        )
 
 
 @takes()
@@ -100,6 +101,7 @@ def measure(
         prompts = replace(prompts, limit=USUAL_LIMIT)
     runs = clocked(pair, prompts, run, output, policies, out, stop)
     note_left_out(runs.meta)
+    note_date(runs.meta)
     found = summary(runs, list(runs.meta["policies"]))  # in the order given, whatever the order in which they ran
     name, gains = compared(found, runs, baseline if stop is None else stop.baseline)
     if as_json:

@@ -39,6 +39,12 @@ def note_left_out(meta: Mapping[str, Any]) -> None:
         note(f"Note: {len(skipped)} {'prompt' if len(skipped) == 1 else 'prompts'} left out: {named}{more}.")
 
 
+def note_date(meta: Mapping[str, Any]) -> None:
+    """Say which date the prompts hold, where they hold one: on another day they would be other prompts."""
+    if date := meta.get("template_date"):
+        note(f"Note: the chat template wrote a date into the prompts; --date {date} gives the same ones again.")
+
+
 def say(text: str, *, lines: bool = False) -> None:
     """An answer on stdout; ``lines`` where it is text of ours that has several lines."""
     typer.echo(visible(text, lines=lines))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +17,7 @@ from oracle.commands.notes import note, warnings_as_notes
 if TYPE_CHECKING:
     from analysis.cost import CostModel
     from oracle.models.pair import Pair
+    from oracle.prompts.chat import Chat
     from oracle.prompts.sets import PromptSet
 
 PROCESSORS = os.cpu_count() or 1
@@ -149,6 +152,22 @@ class PairOptions:
         return found
 
 
+def template_arguments(words: Sequence[str]) -> dict[str, Any]:
+    """NAME=VALUE as names and values; a value that is JSON (false, 3, [1]) is what it says, any other a text."""
+    found = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals or not name:
+            raise ValueError(f"--template-arg is {word!r:.80}; give NAME=VALUE, such as enable_thinking=false")
+        if name in found:
+            raise ValueError(f"--template-arg {name!r:.80} is given twice")
+        try:
+            found[name] = json.loads(text)
+        except (ValueError, RecursionError):
+            found[name] = text
+    return found
+
+
 @dataclass(frozen=True)
 class ChoiceOptions:
     """Which prompts of a data set, and in what form."""
@@ -165,13 +184,54 @@ class ChoiceOptions:
         typer.Option("--seed", help="Draw the prompts at random with this seed; default: the first ones."),
         Seed,
     ] = None
-    chat: Annotated[bool, typer.Option("--chat", help="Apply the tokenizer's chat template (instruct models).")] = False
+    prompt_field: Annotated[
+        str | None,
+        typer.Option(
+            "--prompt-field",
+            help="Column to take as it stands; default: the published form of the columns that are there.",
+        ),
+    ] = None
+    use_chat: Annotated[bool, typer.Option("--chat", help="Apply the tokenizer's chat template (instruct models).")] = (
+        False
+    )
+    system: Annotated[
+        str | None, typer.Option("--system", help="With --chat: system message of prompts that have none of their own.")
+    ] = None
+    template_arg: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--template-arg",
+            help="With --chat: NAME=VALUE for the template, such as enable_thinking=false; may be given several times.",
+            show_default=False,
+        ),
+    ] = None
+    date: Annotated[
+        str | None,
+        typer.Option(
+            "--date", help="With --chat: what a template that writes the date takes for today, such as 2026-12-01."
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        given = {"--system": self.system, "--template-arg": self.template_arg, "--date": self.date}
+        if not self.use_chat and (named := [flag for flag, value in given.items() if value]):
+            raise ValueError(f"{named[0]} is about the chat template: give --chat too, or leave it out")
+        self.chat  # noqa: B018 - raises for a value that will not do
+
+    @property
+    def chat(self) -> bool | Chat:
+        """How texts go through the chat template; False for not at all."""
+        from oracle.prompts.chat import Chat
+
+        if not self.use_chat:
+            return False
+        return Chat(self.system, template_arguments(self.template_arg or ()), self.date)
 
     def load_set(self, dataset: str) -> PromptSet:
         """The chosen prompts of one data set."""
         from oracle.prompts.sets import load_prompts
 
-        return load_prompts(dataset, split=self.split, limit=self.limit, seed=self.seed)
+        return load_prompts(dataset, split=self.split, limit=self.limit, seed=self.seed, prompt_field=self.prompt_field)
 
 
 @dataclass(frozen=True)
@@ -182,7 +242,8 @@ class PromptOptions(ChoiceOptions):
         str,
         typer.Option(
             "--dataset",
-            help="mbpp, alpaca, humaneval, cnn_dailymail, demo-code, demo-text, or a .jsonl/.json/.parquet file.",
+            help="mbpp, alpaca, humaneval, cnn_dailymail, demo-code, demo-text, org/name[:config] on the hub, or a "
+            ".jsonl, .json, .parquet, .csv, .tsv or .txt (a prompt a line) file.",
         ),
     ] = "demo-code"
 

@@ -13,7 +13,7 @@ from oracle.commands.calibrate import show_calibration
 from oracle.commands.destinations import PICTURE, check_file, check_folder
 from oracle.commands.groups import takes
 from oracle.commands.inputs import load_runs, load_trace, say_notes
-from oracle.commands.notes import note, say
+from oracle.commands.notes import note, say, warnings_as_notes
 from oracle.commands.numbers import interval_text, percent_text, policy_text
 from oracle.commands.options import (
     AnyCost,
@@ -107,22 +107,24 @@ def validate(
         out = out or Path("runs/validation")
         check_folder(out)
         sets = prompts.load()
-        found = workflow.validate(
-            pair.load(),
-            sets,
-            policies,
-            out,
-            cost=prices,
-            budget=budget,
-            repeats=run.repeats,
-            max_new_tokens=run.max_new_tokens,
-            max_overrun=max_overrun,
-            chat=prompts.chat,
-            resume=output.resume,
-            force=output.force,
-            progress=output.progress,
-            tell=note,
-        )
+        with warnings_as_notes():
+            loaded = pair.load()
+            found = workflow.validate(
+                loaded,
+                sets,
+                policies,
+                out,
+                cost=prices,
+                budget=budget,
+                repeats=run.repeats,
+                max_new_tokens=run.max_new_tokens,
+                max_overrun=max_overrun,
+                chat=prompts.chat,
+                resume=output.resume,
+                force=output.force,
+                progress=output.progress,
+                tell=note,
+            )
         files = [folder / "cost.json" for folder in found.folders]
     say_notes(found.notes)
     _keep_prices(found, files, found.folders or runs or (), show=not as_json)

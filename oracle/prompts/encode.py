@@ -13,8 +13,15 @@ from oracle.models.checks import shared_rows
 from oracle.models.configs import positions, whole
 from oracle.models.lengths import room
 from oracle.models.pair import Pair
+from oracle.prompts.chat import HISTORY, QUESTION, SYSTEM, Chat, as_chat, render_chat
+from oracle.prompts.fields import Turn
 
-_EMPTY = "empty prompt"
+# Remarks on a prompt.
+DATED = "dated"  # its template wrote the date into it
+NO_SYSTEM, NO_HISTORY = "no system message", "no earlier turns"  # it has some, and the tokens do not hold them
+# Kinds of reasons for leaving a prompt out.
+EMPTY, UNREAD, UNKNOWN, LONG = "empty", "not in the chat template's text", "an unknown token id", "too long"
+OTHER = "another token to the draft"
 
 
 @dataclass(frozen=True)
@@ -25,16 +32,19 @@ class Encoded:
     index: int  # its place among the prompts given, skipped ones counted
     tokens: np.ndarray  # int32 [P], P >= 1
     max_new_tokens: int  # the limit in force for this prompt
+    remarks: frozenset[str] = frozenset()  # DATED, NO_SYSTEM, NO_HISTORY
 
 
-def encode(pair: Pair, prompts: Iterable, max_new_tokens: int, chat: bool = False) -> tuple[list[Encoded], list[dict]]:
-    """The prompts as both models will see them, and those left out, as ``{"id", "index", "reason"}``.
+def encode(
+    pair: Pair, prompts: Iterable, max_new_tokens: int, chat: bool | Chat = False
+) -> tuple[list[Encoded], list[dict]]:
+    """The prompts as both models will see them, and those left out, as ``{"id", "index", "reason", "kind"}``.
 
     ``prompts`` are strings, sequences of token ids or ``Prompt``s.  Left out is a prompt that has no token of its own
     (what a tokenizer adds to every text is no prompt), an id that a model does not know or that means another token to
     the draft, and what does not fit into the shorter of both models' contexts; where only the answer does not fit, or
     would step over a length from which on a model reads in another way, the limit of that prompt is lowered.  Raises
-    ValueError for values that are no prompts, and for two of the same id.
+    ValueError for values that are no prompts, for two of the same id, and for a chat that no template writes.
     """
     if isinstance(prompts, (str, bytes)):
         raise ValueError("prompts is one string; give a list of prompts")
@@ -42,16 +52,16 @@ def encode(pair: Pair, prompts: Iterable, max_new_tokens: int, chat: bool = Fals
     known = shared_rows(pair)
     found, skipped = [], []
     place: dict[str, int] = {}
-    for index, name, ids in _token_ids(pair, prompts, chat):
+    for index, name, one in _token_ids(pair, prompts, as_chat(chat)):
         if place.setdefault(name, index) != index:  # what is recorded is found again by its id
             raise ValueError(f"prompts {place[name]} and {index} have the same id {name[:100]!r}; give each its own")
-        reason = _problem(ids, known, context) or _contradiction(ids, pair.contradicting)
-        if reason:
-            skipped.append({"id": name, "index": index, "reason": reason})
+        problem = one.problem or _problem(one.ids, known, context) or _contradiction(one.ids, pair.contradicting)
+        if problem:
+            skipped.append({"id": name, "index": index, "reason": problem[1], "kind": problem[0]})
         else:
-            rooms = (max_new_tokens, context and context - len(ids), room(pair, len(ids)))
-            limit = min(one for one in rooms if one is not None)
-            found.append(Encoded(name, index, np.array(ids, np.int32), limit))
+            rooms = (max_new_tokens, context and context - len(one.ids), room(pair, len(one.ids)))
+            limit = min(each for each in rooms if each is not None)
+            found.append(Encoded(name, index, np.array(one.ids, np.int32), limit, one.remarks))
     return found, skipped
 
 
@@ -70,26 +80,70 @@ def digest(encoded: Sequence[Encoded]) -> str:
     return state.hexdigest()
 
 
-def _token_ids(pair: Pair, prompts: Iterable, chat: bool) -> Iterator[tuple[int, str, list[int]]]:
+@dataclass(frozen=True)
+class _Ids:
+    """The token ids of one prompt, remarks on it, and why it cannot be used: a kind, and a sentence."""
+
+    ids: list[int]
+    remarks: frozenset[str] = frozenset()
+    problem: tuple[str, str] | None = None
+
+
+def _token_ids(pair: Pair, prompts: Iterable, chat: Chat | None) -> Iterator[tuple[int, str, _Ids]]:
     for index, prompt in enumerate(prompts):
         name = str(getattr(prompt, "id", index))
         text: Any = getattr(prompt, "text", prompt)
-        if isinstance(text, str):
-            yield index, name, _tokenize(pair, getattr(prompt, "user_turn", text) if chat else text, name, chat)
-        elif chat:
-            raise ValueError(f"prompt {name} is token ids, but only text fits a chat template; leave chat out")
+        if not isinstance(text, str):
+            if chat is not None:
+                raise ValueError(f"prompt {name} is token ids, but only text fits a chat template; leave chat out")
+            yield index, name, _Ids(_whole_numbers(text, name))
+        elif pair.tokenizer is None:
+            raise ValueError(
+                f"prompt {name} is text, but the pair has no tokenizer; give token ids, or a Pair with one"
+            )
         else:
-            yield index, name, _whole_numbers(text, name)
+            before: tuple[Turn, ...] = getattr(prompt, "before", ())
+            if chat is not None:
+                yield index, name, _in_template(pair, before, getattr(prompt, "user_turn", text), name, chat)
+                continue
+            if getattr(prompt, "chat_only", False):
+                raise ValueError(
+                    f"prompt {name} is a chat, whose turns a chat template puts together: give --chat (chat=True) and "
+                    "a pair that has a template, or another column of text (--prompt-field)"
+                )
+            yield index, name, _Ids(_plainly(pair, text), _not_there(before, (SYSTEM, HISTORY)))
 
 
-def _tokenize(pair: Pair, text: str, name: str, chat: bool) -> list[int]:
+def _in_template(pair: Pair, before: Sequence[Turn], text: str, name: str, chat: Chat) -> _Ids:
+    """A prompt in the chat template; without ids where it has nothing to ask, or the template leaves that out."""
+    assert pair.tokenizer is not None
+    if not text.strip():
+        return _Ids([])
+    own = bool(before) and before[0].role == "system"
+    turns = [*before, Turn("user", text)]
+    if chat.system is not None and not own:
+        turns.insert(0, Turn("system", chat.system))
+    rendered = render_chat(pair.tokenizer, turns, chat)
+    if rendered.tokens and QUESTION in rendered.lost:
+        return _Ids([], problem=(UNREAD, "the chat template's text is the same whatever the prompt says"))
+    if SYSTEM in rendered.lost and not own:
+        raise ValueError(
+            f"the chat template leaves the system message out (prompt {name}); leave --system out, or take a model "
+            "whose template has a place for it"
+        )
+    dated = frozenset({DATED} if rendered.dated else ())
+    return _Ids(list(rendered.tokens), dated | _not_there(before, rendered.lost))
+
+
+def _not_there(before: Sequence[Turn], lost: Iterable[str]) -> frozenset[str]:
+    """Remarks on the turns before the question that its tokens do not hold."""
+    there = {SYSTEM if turn.role == "system" else HISTORY for turn in before}
+    return frozenset({SYSTEM: NO_SYSTEM, HISTORY: NO_HISTORY}[part] for part in there & set(lost))
+
+
+def _plainly(pair: Pair, text: str) -> list[int]:
     """The ids of a text; none where it has no token of its own."""
-    if pair.tokenizer is None:
-        raise ValueError(f"prompt {name} is text, but the pair has no tokenizer; give token ids, or a Pair with one")
-    if chat:
-        from oracle.prompts.chat import render_chat
-
-        return list(render_chat(pair.tokenizer, text)) if text.strip() else []
+    assert pair.tokenizer is not None
     # A tokenizer may have been saved with padding and truncation switched on.
     plain: dict[str, Any] = {"padding": False, "truncation": False, "verbose": False}
     ids = list(pair.tokenizer(text, **plain)["input_ids"])
@@ -117,17 +171,20 @@ def _whole_numbers(tokens: Any, name: str) -> list[int]:
     return known
 
 
-def _problem(ids: list[int], known: int, context: int | None) -> str | None:
+def _problem(ids: list[int], known: int, context: int | None) -> tuple[str, str] | None:
+    """The kind of reason for leaving a prompt out, and the reason; None for one that can be used."""
     if not ids:
-        return _EMPTY
+        return EMPTY, "empty prompt"
     at = next((at for at, token in enumerate(ids) if not 0 <= token < known), None)
     if at is not None:
-        return f"token id {ids[at]}, but the models share ids 0 to {known - 1} (at index {at} of the prompt)"
+        return UNKNOWN, f"token id {ids[at]}, but the models share ids 0 to {known - 1} (at index {at} of the prompt)"
     if context is not None and len(ids) >= context:
-        return f"{len(ids)} tokens, but the models read at most {context} positions, one of them for the answer"
+        return LONG, f"{len(ids)} tokens, but the models read at most {context} positions, one of them for the answer"
     return None
 
 
-def _contradiction(ids: list[int], contradicting: frozenset[int]) -> str | None:
+def _contradiction(ids: list[int], contradicting: frozenset[int]) -> tuple[str, str] | None:
     at = next((at for at, token in enumerate(ids) if token in contradicting), None)
-    return None if at is None else f"token id {ids[at]} means another token to the draft (at index {at} of the prompt)"
+    if at is None:
+        return None
+    return OTHER, f"token id {ids[at]} means another token to the draft (at index {at} of the prompt)"

@@ -2,17 +2,19 @@
 
 The forms are those of the published analysis of dynamic lookahead (arXiv 2405.04304): MBPP is the task and its first
 test between triple quotes, Alpaca the instruction template of its authors, CNN-DM an article between "Summarize:" and
-"Summary:", HumanEval its own prompt field. A field exists where it has content: null, NaN, blank text and an empty list
-are what tables hold where there is nothing. A row with nothing in it to ask becomes an empty text, not an empty form.
+"Summary:", HumanEval its own prompt field. All others are a question, as it stands, in a text or in turns of a chat.
+A field exists where it has content: null, NaN, blank text and an empty list are what tables hold where there is
+nothing. A row with nothing in it to ask becomes an empty text, not an empty form. What a row holds and its prompt does
+not is named, never dropped without a word.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from oracle.prompts.fields import Turn, Written, context_of, encodable, has_content, question_of, shown, text_of
 from oracle.words import did_you_mean
 
 ALPACA = (
@@ -33,6 +35,8 @@ class Prompt:
     id: str
     text: str
     instruction: str | None = None  # None where the text itself is what the user would type
+    before: tuple[Turn, ...] = ()  # turns that a chat begins with: a system message, earlier questions and answers
+    chat_only: bool = False  # these turns are part of the question, so it cannot be asked without a chat template
 
     @property
     def user_turn(self) -> str:
@@ -45,7 +49,7 @@ class Form:
     """How rows of one schema become prompts. A row is of the form if it names one field of each of the `groups`."""
 
     groups: tuple[tuple[str, ...], ...]
-    write: Callable[[dict, str], tuple[str, str | None]]  # (row, place for messages) -> (text, instruction)
+    write: Callable[[dict, str], Written]  # (row, place for messages) -> what it asks
 
     def names(self, row: dict) -> bool:
         """Whether the row has these fields, filled or not."""
@@ -57,100 +61,135 @@ class Form:
 
     def fills(self, row: dict) -> bool:
         """Whether the row has content in a field of each group."""
-        return all(any(_has_content(row.get(field)) for field in group) for group in self.groups)
+        return all(any(has_content(row.get(field)) for field in group) for group in self.groups)
 
     def __str__(self) -> str:
         return " + ".join("/".join(group) for group in self.groups)
 
 
-def _mbpp(row: dict, place: str) -> tuple[str, None]:
-    full, sanitized = (_text(row, field, place) for field in ("text", "prompt"))  # one for each published configuration
-    task = full if full.strip() else sanitized
-    tests = row.get("test_list") if _has_content(row.get("test_list")) else []
+@dataclass(frozen=True)
+class Batch:
+    """Prompts of one form, and what the rows hold beyond them."""
+
+    form: str
+    prompts: tuple[Prompt, ...]
+    left_out: dict[str, int]  # column, or part of one in words -> rows in which it has content
+
+
+def _mbpp(row: dict, place: str) -> Written:
+    field = next((field for field in ("text", "prompt") if has_content(row.get(field))), "text")  # one a configuration
+    task = text_of(row, field, place)
+    tests = row.get("test_list") if has_content(row.get("test_list")) else []
     if not isinstance(tests, list) or not all(isinstance(test, str) for test in tests[:1]):
         raise ValueError(f"{place}: test_list must be a list of assert lines, got {tests!r:.80}.")
-    lines = [task, *(_encodable(test, "test_list", place) for test in tests[:1])]
-    return ("\n".join(['"""', *lines, '"""', ""]) if task.strip() else ""), None
+    if not task.strip():
+        return Written("", used=(field,))
+    lines = [task, *(encodable(test, "test_list", place) for test in tests[:1])]
+    dropped = ("test_list after the first test",) if has_content(tests[1:]) else ()
+    return Written("\n".join(['"""', *lines, '"""', ""]), used=(field, "test_list"), dropped=dropped)
 
 
-def _alpaca(row: dict, place: str) -> tuple[str, str]:
-    instruction, context = _text(row, "instruction", place), _text(row, "input", place)
+def _alpaca(row: dict, place: str) -> Written:
+    instruction, context, field = text_of(row, "instruction", place), text_of(row, "input", place), "input"
+    if not context.strip() and isinstance(row.get("context"), str):  # Dolly's name of it
+        context, field = text_of(row, "context", place), "context"
     if context.strip():
         filled = ALPACA_WITH_INPUT.format(instruction=instruction, input=context)
-        return filled, f"{instruction}\n\n{context}"
-    return (ALPACA.format(instruction=instruction) if instruction.strip() else ""), instruction
+        return Written(filled, f"{instruction}\n\n{context}", used=("instruction", field))
+    text = ALPACA.format(instruction=instruction) if instruction.strip() else ""
+    return Written(text, instruction, used=("instruction",))
 
 
-def _cnn_dailymail(row: dict, place: str) -> tuple[str, None]:
-    article = _text(row, "article", place)
-    return (f"Summarize:\n{article}\nSummary:\n" if article.strip() else ""), None
+def _cnn_dailymail(row: dict, place: str) -> Written:
+    article = text_of(row, "article", place)
+    return Written(f"Summarize:\n{article}\nSummary:\n" if article.strip() else "", used=("article",))
 
 
-def _plain(row: dict, place: str) -> tuple[str, None]:
-    return _text(row, "prompt", place), None
+def _question(*fields: str) -> Form:
+    """The form of rows that ask in one of these fields, without anything around it."""
+
+    def write(row: dict, place: str) -> Written:
+        return question_of(row, next((field for field in fields if has_content(row.get(field))), fields[0]), place)
+
+    return Form((fields,), write)
 
 
+_PLAIN = _question("prompt")
 FORMS = {  # the first form that some row fills is that of all rows
     "mbpp": Form((("test_list",), ("text", "prompt")), _mbpp),
+    "humaneval": Form((("prompt",), ("canonical_solution", "entry_point", "declaration")), _PLAIN.write),
     "alpaca": Form((("instruction",),), _alpaca),
     "cnn_dailymail": Form((("article",),), _cnn_dailymail),
-    "plain": Form((("prompt",),), _plain),
+    "plain": _PLAIN,
+    "messages": _question("messages"),
+    "conversations": _question("conversations", "conversation"),
+    "turns": _question("turns"),
+    "question": _question("question", "problem"),
 }
+_MOST_NAMES = 40  # columns that are named; a file may have a million
 
 
-def write_prompts(rows: list[dict], ids: list, places: list[str]) -> tuple[str, tuple[Prompt, ...]]:
-    """Return the name of the form of these rows, and every row written in it.
+def write_prompts(
+    rows: Sequence[dict], ids: Sequence, places: Sequence[str], field: str | None = None, id_field: str | None = None
+) -> Batch:
+    """Every row as a prompt: in the form of these rows, or what the column `field` asks, as it stands.
 
-    `places` says for messages where each row stands. Raises ValueError for a row of no form or of another one.
+    `places` says for messages where each row stands; `id_field` is the column that `ids` are from. Raises ValueError
+    for a row of no form or of another one, and for rows without that column.
     """
-    form = _form_of(rows)
-    if form is None:
+    name = _form_of(rows) if field is None else "field"
+    if name is None:
         raise ValueError(f"{places[0]}: {_unrecognised(rows[0])}")
-    prompts = []
+    form = FORMS[name] if field is None else _question(field)
+    if field is not None and not any(map(form.touches, rows)):
+        raise ValueError(f"{places[0]}: {_no_column(field, rows[0])}")
+    prompts, left_out = [], Counter[str]()
     for row, identity, place in zip(rows, ids, places, strict=True):
-        if not FORMS[form].touches(row):
-            raise ValueError(f"{place}: expected the fields {FORMS[form]} as in {places[0]}, got {', '.join(row)}.")
-        prompts.append(Prompt(_encodable(str(identity), "the id", place), *FORMS[form].write(row, place)))
-    return form, tuple(prompts)
+        if not form.touches(row):
+            raise ValueError(f"{place}: expected the fields {form} as in {places[0]}, got {_names(row)}.")
+        found = form.write(row, place)
+        before, used = ((), ()) if _begins_with_system(found) else context_of(row)
+        made_of = {*found.used, *used, id_field}
+        left_out.update([*found.dropped, *(shown(key) for key in row if key not in made_of and has_content(row[key]))])
+        turns = (*before, *found.before)
+        prompts.append(
+            Prompt(encodable(str(identity), "the id", place), found.text, found.instruction, turns, found.chat_only)
+        )
+    return Batch(name, tuple(prompts), _named(left_out))
 
 
-def _form_of(rows: list[dict]) -> str | None:
+def _named(left_out: Counter[str]) -> dict[str, int]:
+    """The names, the first ones where there are many."""
+    first = dict(list(left_out.items())[:_MOST_NAMES])
+    more = len(left_out) - len(first)
+    return first | ({f"and {more} more": max(left_out.values())} if more else {})
+
+
+def _begins_with_system(found: Written) -> bool:
+    return bool(found.before) and found.before[0].role == "system"
+
+
+def _form_of(rows: Sequence[dict]) -> str | None:
     """The first form that a row fills; where no row fills any, the first one whose fields the first row names."""
     filled = (name for name, form in FORMS.items() if any(form.fills(row) for row in rows))
     named = (name for name, form in FORMS.items() if form.names(rows[0]))
     return next(filled, next(named, None))
 
 
-def _has_content(value: object) -> bool:
-    if isinstance(value, str):
-        return bool(value.strip())
-    if isinstance(value, float):
-        return not np.isnan(value)
-    return any(map(_has_content, value)) if isinstance(value, list) else value is not None
-
-
 def _unrecognised(row: dict) -> str:
     known = dict.fromkeys(field for form in FORMS.values() for group in form.groups for field in group)
-    hint = next((hint for field in row if field not in known and (hint := did_you_mean(field, known))), "")
+    hint = next((hint for field in row if field not in known and (hint := did_you_mean(str(field), known))), "")
     legal = "; ".join(f"{form} ({name})" for name, form in FORMS.items())
-    return f"no form of prompts has the fields {', '.join(row) or '(none)'}. Legal fields: {legal}.{hint}"
+    return (
+        f"no form of prompts has the fields {_names(row)}; name the column to take (--prompt-field). "
+        f"Legal fields: {legal}.{hint}"
+    )
 
 
-def _text(row: dict, field: str, place: str) -> str:
-    """The text of a field; null, NaN (how tables store a missing text) and an absent field are empty."""
-    value = row.get(field)
-    if value is None or (isinstance(value, float) and np.isnan(value)):
-        return ""
-    if not isinstance(value, str):
-        raise ValueError(f"{place}: {field} must be text, got {type(value).__name__} {value!r:.80}.")
-    return _encodable(value, field, place)
+def _no_column(field: str, row: dict) -> str:
+    return f"there is no column {shown(field)!r}. Columns: {_names(row)}.{did_you_mean(field, map(str, row))}"
 
 
-def _encodable(value: str, field: str, place: str) -> str:
-    """The same text.  Raises ValueError for half a surrogate pair, which JSON can write and no file can hold."""
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        at = f"character {error.start + 1} of {field}"
-        raise ValueError(f"{place}: {at} is half a surrogate pair, which is no text. Remove that escape.") from error
-    return value
+def _names(row: dict) -> str:
+    some = ", ".join(map(shown, list(row)[:20])) or "(none)"
+    return f"{some}, and {len(row) - 20} more" if len(row) > 20 else some

@@ -15,19 +15,44 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 PROBE_SECONDS = 4.0
+_USUAL_SPLITS = ("test", "train", "validation")
 WAYS_OUT = (
-    "Give a local file instead (.jsonl, .json or .parquet with the same fields), "
+    "Give a local file instead (.jsonl, .json, .parquet or .csv with the same fields), "
     "or use the prompts that come with the project: demo-code, demo-text."
 )
 
 
+class NoSplit(ValueError):
+    """The data set has no split of that name."""
+
+
 @dataclass(frozen=True)
 class HubSet:
-    """A data set on the hub, as `datasets.load_dataset` wants it; the first of `splits` is the default."""
+    """A data set on the hub, as `datasets.load_dataset` wants it; the first of `splits` is the default.
+
+    Of one that is not known beforehand, `splits` is empty, and `config` None where it has a single configuration.
+    """
 
     hub_id: str
-    config: str
+    config: str | None
     splits: tuple[str, ...]
+
+
+def load_split(hub_set: HubSet, split: str | None, revision: str | None = None) -> tuple[Dataset, str | None, str]:
+    """One split of a hub data set (its default for None), its commit (None if unknown) and the name of the split.
+
+    The default of one that is not known beforehand is test, or the first of train and validation that it has. Raises
+    as `load_hub_set` does.
+    """
+    if split is not None or hub_set.splits:
+        chosen = hub_set.splits[0] if split is None else split
+        return *load_hub_set(hub_set, chosen, revision), chosen
+    for usual in _USUAL_SPLITS[:-1]:
+        try:
+            return *load_hub_set(hub_set, usual, revision), usual
+        except NoSplit:
+            continue
+    return *load_hub_set(hub_set, _USUAL_SPLITS[-1], revision), _USUAL_SPLITS[-1]
 
 
 def load_hub_set(hub_set: HubSet, split: str, revision: str | None = None) -> tuple[Dataset, str | None]:
@@ -92,10 +117,15 @@ def _offline(wanted: bool) -> Iterator[None]:
 
 
 def _explained(error: Exception, problem: str | None, hub_set: HubSet, split: str) -> Exception:
-    what = f"{hub_set.hub_id} (configuration {hub_set.config}, split {split})"
+    what = f"{hub_set.hub_id} (configuration {hub_set.config or 'default'}, split {split})"
     reason = f"{type(error).__name__}: {error}"
-    if "Unknown split" in str(error) or "BuilderConfig" in str(error):
+    if "Unknown split" in str(error):
+        return NoSplit(f"{what} does not exist. {error}")
+    if "BuilderConfig" in str(error):
         return ValueError(f"{what} does not exist. {error}")
+    if "Config name is missing" in str(error):
+        listed = " ".join(str(error).split()).partition("Example of usage")[0]
+        return ValueError(f"{hub_set.hub_id} has several configurations: name one, as {hub_set.hub_id}:NAME. {listed}")
     if "scripts are no longer supported" in str(error):
         return RuntimeError(f"{what} is published as a Python script, which is never executed. {WAYS_OUT}")
     if problem is not None:

@@ -1,21 +1,25 @@
-"""Prompts: known data sets of the hub, local files and the demo prompts."""
+"""Prompts: data sets of the hub, local files and the demo prompts."""
 
 from __future__ import annotations
 
 import operator
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oracle.prompts.files import ENDINGS, RowFile, read_rows
-from oracle.prompts.forms import Prompt, write_prompts
-from oracle.prompts.hub import HubSet, load_hub_set
+from oracle.prompts.forms import Batch, Prompt, write_prompts
+from oracle.prompts.hub import HubSet, load_split
 from oracle.shipped import data_path
 from oracle.words import did_you_mean
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ HUB_SETS = {
 }
 DEMOS = ("demo-code", "demo-text")
 _NAMES = (*HUB_SETS, *DEMOS)
+_KNOWN = {**{hub_set.hub_id: name for name, hub_set in HUB_SETS.items()}, **{name: name for name in _NAMES}}
+_ON_HUB = re.compile(r"(?P<id>[\w-][\w.-]*/[\w-][\w.-]*)(:(?P<config>[\w.-]+))?")
 ID_FIELDS = ("task_id", "id")
 
 
@@ -50,75 +56,128 @@ def load_prompts(
     limit: int | None = None,
     seed: int | None = None,
     revision: str | None = None,
+    prompt_field: str | None = None,
 ) -> PromptSet:
-    """Load prompts from a known data set, the demo prompts or a local file.
+    """Load prompts from a data set of the hub, the demo prompts or a local file.
 
-    `source` is a name in `HUB_SETS` (or its hub id), one in `DEMOS`, or the path of a .jsonl, .json or .parquet file,
-    whose schema is recognised by its fields (see `oracle.prompts.forms.FORMS`). `split` and `revision` (a commit, tag
-    or branch) are for hub data sets only. `limit` takes the first rows, or with a `seed` that many at random without
-    replacement; with one seed a smaller sample is the beginning of a larger one, and no limit means all rows, shuffled.
-    Rows with nothing in them stay in the set, as empty texts.
+    `source` is a name in `HUB_SETS`, one in `DEMOS`, any data set's name on the hub ("org/name", or "org/name:config"
+    where it has several configurations), or the path of a .jsonl, .json, .parquet, .csv, .tsv or .txt file (one prompt
+    a line). Its schema is recognised by its fields (see `oracle.prompts.forms.FORMS`), or `prompt_field` names the
+    column to take, as it stands. `split` and `revision` (a commit, tag or branch) are for hub data sets only. `limit`
+    takes the first rows, or with a `seed` that many at random without replacement; with one seed a smaller sample is
+    the beginning of a larger one, and no limit means all rows, shuffled. Rows with nothing in them stay in the set, as
+    empty texts. `source["left_out"]` of what is returned counts the rows in which a column, or a part of one, has
+    content that no prompt holds.
 
     Raises ValueError for a bad argument or file, RuntimeError for a hub data set that can be had neither from the hub
     nor from the cache.
     """
-    limit, seed = _count("limit", limit, 1), _count("seed", seed, 0)
+    choice = _Choice(_count("limit", limit, 1), _count("seed", seed, 0), prompt_field)
     name = _source_name(source)
-    if isinstance(source, str) and name in HUB_SETS:
-        return _from_hub(name, split, limit, seed, revision)
+    hub_set = _hub_set(name) if isinstance(source, str) else None
+    if hub_set is not None:
+        return _from_hub(name, hub_set, split, revision, choice)
     for option, value in (("split", split), ("revision", revision)):
         if value is not None:
             raise ValueError(f"{name} has no {option}s, so {option} {value!r} means nothing here. Leave it out.")
     if isinstance(source, str) and name in DEMOS:
-        return _from_file(name, read_rows(data_path(f"{name}.jsonl")), limit, seed)
+        return _from_file(name, read_rows(data_path(f"{name}.jsonl")), choice)
     path = Path(source).expanduser()
-    return _from_file(path.stem, read_rows(path), limit, seed)
+    return _from_file(path.stem, read_rows(path), choice)
 
 
 def _source_name(source: str | os.PathLike) -> str:
-    """The name in HUB_SETS or DEMOS that `source` means, or the path as text."""
+    """The name in HUB_SETS or DEMOS that `source` means, or a name on the hub or a path as text."""
     if not isinstance(source, str | os.PathLike) or not os.fspath(source):
         raise ValueError(f"Prompts come from a name or a path, not {source!r}. Names: {', '.join(_NAMES)}.")
     if not isinstance(source, str):  # a Path is a path, even one that is named like a data set
         return os.fspath(source)
-    names = {**{hub_set.hub_id: name for name, hub_set in HUB_SETS.items()}, **{name: name for name in _NAMES}}
     looks_like_path = os.path.exists(source) or Path(source).suffix or source.startswith((".", "~"))
-    if source not in names and not looks_like_path:
+    if source not in _KNOWN and not looks_like_path and not _ON_HUB.fullmatch(source):
         raise ValueError(
-            f"Unknown prompts {source!r}. Legal: {', '.join(_NAMES)}, or the path of a {', '.join(ENDINGS)} file."
-            f"{did_you_mean(source, names)}"
+            f"Unknown prompts {source!r}. Legal: {', '.join(_NAMES)}, org/name on the hub, or the path of a "
+            f"{', '.join(ENDINGS)} file.{did_you_mean(source, _KNOWN)}"
         )
-    return names.get(source, source)
+    return _KNOWN.get(source, source)
 
 
-def _from_hub(name: str, split: str | None, limit: int | None, seed: int | None, revision: str | None) -> PromptSet:
-    hub_set = HUB_SETS[name]
-    split = hub_set.splits[0] if split is None else split
-    if split not in hub_set.splits:
+def _hub_set(name: str) -> HubSet | None:
+    """The data set of the hub that a name means; None for the demo prompts and for paths."""
+    found = _ON_HUB.fullmatch(name)
+    if name in HUB_SETS or name in DEMOS or found is None:
+        return HUB_SETS.get(name)
+    ending = Path(name).suffix
+    # A name may end in a version (v1.1); any other ending, and a folder that is there, make it a path.
+    if os.path.exists(name) or os.path.isdir(Path(name).parent) or not (ending == "" or ending[1:].isdigit()):
+        return None
+    return HubSet(found["id"], found["config"], ())
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Which rows, and which of their columns; None for the form of the rows."""
+
+    limit: int | None
+    seed: int | None
+    field: str | None
+
+    def of(self, rows: int) -> list[int]:
+        """Numbers of the chosen ones of so many rows."""
+        order = np.arange(rows) if self.seed is None else np.random.default_rng(self.seed).permutation(rows)
+        return order[: self.limit].tolist()
+
+
+def _from_hub(name: str, hub_set: HubSet, split: str | None, revision: str | None, choice: _Choice) -> PromptSet:
+    if split is not None and hub_set.splits and split not in hub_set.splits:
         hint = did_you_mean(str(split), hub_set.splits)
         raise ValueError(f"{name} has no split {split!r}. Legal: {', '.join(hub_set.splits)}.{hint}")
-    dataset, commit = load_hub_set(hub_set, split, revision)
-    chosen = _choose(len(dataset), limit, seed)
+    try:
+        dataset, commit, split = load_split(hub_set, split, revision)
+    except RuntimeError as error:
+        hint = did_you_mean(name, _KNOWN) if name not in HUB_SETS else ""
+        raise RuntimeError(f"{error}{hint}") from error
+    chosen = choice.of(len(dataset))
     rows = [dataset[index] for index in chosen]
-    id_field = next((field for field in ID_FIELDS if field in dataset.column_names), None)
+    id_field = next((field for field in ID_FIELDS if _names_each(dataset, field)), None)
     places = [f"{hub_set.hub_id}, row {index + 1} of {split}" for index in chosen]
     ids = chosen if id_field is None else [row[id_field] for row in rows]
-    form, prompts = write_prompts(rows, ids, places)
+    found = write_prompts(rows, ids, places, choice.field, id_field)
     origin = {"dataset": hub_set.hub_id, "config": hub_set.config, "split": split, "revision": commit}
-    counts = {"rows": len(dataset), "blank_lines": 0, **_counts(prompts), "limit": limit, "seed": seed}
-    facts = {"fingerprint": dataset._fingerprint, "format": form, "ids": id_field or "row"}
-    return PromptSet(name, prompts, {**origin, **facts, **counts})
+    counts = {
+        "rows": len(dataset),
+        "blank_lines": 0,
+        **_counts(found.prompts),
+        "limit": choice.limit,
+        "seed": choice.seed,
+    }
+    facts = {"fingerprint": dataset._fingerprint, "ids": id_field or "row", **_reading(found, choice)}
+    return PromptSet(name.replace(":", "-"), found.prompts, {**origin, **facts, **counts})
 
 
-def _from_file(name: str, file: RowFile, limit: int | None, seed: int | None) -> PromptSet:
-    chosen = _choose(len(file.rows), limit, seed)
+def _names_each(dataset: Dataset, field: str) -> bool:
+    """Whether a column of a hub data set names every row, once each."""
+    if field not in dataset.column_names:
+        return False
+    values = [value for value in dataset[field] if value is not None]
+    return len(set(map(str, values))) == len(dataset)
+
+
+def _from_file(name: str, file: RowFile, choice: _Choice) -> PromptSet:
+    chosen = choice.of(len(file.rows))
     id_field = _id_field(file.rows)
     ids = chosen if id_field is None else [file.rows[index][id_field] for index in chosen]
     rows, places = [file.rows[index] for index in chosen], [file.place(index) for index in chosen]
-    form, prompts = write_prompts(rows, ids, places)
+    found = write_prompts(rows, ids, places, choice.field, id_field)
     origin = {"dataset": name, "file": file.path.name, "sha256": file.sha256}
-    counts = {"rows": len(file.rows), "blank_lines": file.blank_lines, **_counts(prompts), "limit": limit, "seed": seed}
-    return PromptSet(name, prompts, {**origin, "format": form, "ids": id_field or "row", **counts})
+    counts = {"rows": len(file.rows), "blank_lines": file.blank_lines, **_counts(found.prompts)}
+    facts = {"ids": id_field or "row", **_reading(found, choice), "limit": choice.limit, "seed": choice.seed}
+    return PromptSet(name, found.prompts, {**origin, **counts, **facts})
+
+
+def _reading(found: Batch, choice: _Choice) -> dict[str, Any]:
+    """How rows became prompts, and what of them did not."""
+    field = {} if choice.field is None else {"prompt_field": choice.field}
+    return {"format": found.form, **field, "left_out": found.left_out}
 
 
 def _counts(prompts: tuple[Prompt, ...]) -> dict[str, int]:
@@ -132,11 +191,6 @@ def _id_field(rows: tuple[dict, ...]) -> str | None:
         if len(values) == len(rows):
             return field
     return None
-
-
-def _choose(rows: int, limit: int | None, seed: int | None) -> list[int]:
-    order = np.arange(rows) if seed is None else np.random.default_rng(seed).permutation(rows)
-    return order[:limit].tolist()
 
 
 def _count(option: str, value: int | None, least: int) -> int | None:

@@ -44,6 +44,10 @@ class _Meta(TypedDict, total=False):
     prompts_sha256: Text
     max_new_tokens: Positive
     chat: Flag
+    system: Text | None
+    template_args: Object
+    template_date: Text | None  # what the chat template took for today; absent where it did not ask
+    encoded: Object  # what the models read, and what is odd about it
     skipped: list[Object]
     decoding: Text | None
     reference: Text | None

@@ -19,6 +19,7 @@ from oracle.models.identity import facts
 from oracle.models.pair import Pair
 from oracle.policies import as_policy
 from oracle.policies.library import what_runs
+from oracle.prompts.chat import Chat, as_chat
 from oracle.prompts.sets import PromptSet
 from oracle.records.runs import Runs
 from oracle.records.trace import Trace
@@ -68,7 +69,7 @@ def validate(
     repeats: int = 5,
     max_new_tokens: int = 96,
     max_overrun: int = 32,
-    chat: bool = False,
+    chat: bool | Chat = False,
     resume: bool = False,
     force: bool = False,
     progress: bool = False,
@@ -89,7 +90,6 @@ def validate(
     sets = _sets(prompts)
     settings = {
         "max_new_tokens": max_new_tokens,
-        "chat": chat,
         "resume": resume,
         "force": force,
         "progress": progress,
@@ -101,9 +101,14 @@ def validate(
         if tell is not None:
             tell(f"{name}: collecting the trace, then measuring {repeats} repeats ...")
         trace, folder = Path(out) / f"trace-{name}", Path(out) / f"runs-{name}"
-        collect(pair, one, trace, reference=reference, max_overrun=max_overrun, **settings)
-        runs.append(measure(pair, one, [*FIT, *chosen], folder, repeats=repeats, cost=prices, **settings))
+        collect(pair, one, trace, reference=reference, max_overrun=max_overrun, chat=chat, **settings)
         traces.append(Trace.load(trace))
+        same = as_chat(chat)
+        if same is not None:  # the prompts that were recorded: a template may have written the date into them
+            same = same.settled(traces[-1].meta)
+        runs.append(
+            measure(pair, one, [*FIT, *chosen], folder, repeats=repeats, cost=prices, chat=same or False, **settings)
+        )
         folders.append(folder)
     found = compare(traces, runs, prices, policies=chosen, budget=budget)
     return Validated(found.validation, found.traces, found.runs, found.calibrations, tuple(folders), found.notes)

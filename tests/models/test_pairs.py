@@ -198,7 +198,8 @@ def test_text_and_ids_and_prompts():
 def test_an_empty_prompt_is_skipped_and_named_whatever_a_tokenizer_adds_to_it(begin):
     found, skipped = encode(with_tokenizer(word_tokenizer(begin=begin)), ["w5", "", "  \n", [], np.zeros(0), "w6"], 4)
     assert [item.index for item in found] == [0, 5]
-    assert skipped == [{"id": str(at), "index": at, "reason": "empty prompt"} for at in (1, 2, 3, 4)]
+    reason = {"reason": "empty prompt", "kind": "empty"}
+    assert skipped == [{"id": str(at), "index": at, **reason} for at in (1, 2, 3, 4)]
 
 
 def test_a_prompt_of_nothing_but_a_special_token_is_a_prompt():

@@ -12,6 +12,7 @@ from oracle.models.pair import Pair
 from oracle.prompts import chat
 from oracle.prompts.chat import render_chat
 from oracle.prompts.encode import encode
+from oracle.prompts.fields import Turn
 
 DOUBLING = "{% set n = namespace(x='w5 ') %}{% for _ in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}{{ n.x }}"
 NESTED = "{% for a in range(99999) %}{% for b in range(99999) %}WORD{% endfor %}{% endfor %}"
@@ -21,7 +22,7 @@ SQUARING = "{% set n = namespace(x=123456789) %}{% for _ in range(99) %}{% set n
 def refused(template, message):
     limits, trace = resource.getrlimit(resource.RLIMIT_AS), sys.gettrace()
     with pytest.raises(ValueError, match=f"The chat template of the tokenizer .* cannot be used .*{message}.*--chat"):
-        render_chat(word_tokenizer(chat_template=template), "w5 w6")
+        render_chat(word_tokenizer(chat_template=template), [Turn("user", "w5 w6")])
     assert resource.getrlimit(resource.RLIMIT_AS) == limits and sys.gettrace() is trace
 
 
@@ -62,7 +63,7 @@ def test_a_text_that_grows_beyond_any_chat_is_not_read():
 
 def test_named_arguments_are_no_power():
     template = "{% macro f(a) %}{{ a }}{% endmacro %}{{ f(**{'a': 'w7'}) }} {{ f(* ['w8'], **{}) }} **w5**"
-    assert render_chat(word_tokenizer(chat_template=template), "w5") == [7, 8, 0]
+    assert render_chat(word_tokenizer(chat_template=template), [Turn("user", "w5")]).tokens == [7, 8, 0]
 
 
 @pytest.mark.parametrize("template", ["{{ '' }}", "{{ messages[0]['content'] }}"])

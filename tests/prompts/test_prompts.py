@@ -13,6 +13,7 @@ import pytest
 from oracle import shipped
 from oracle.prompts import hub as prompt_hub
 from oracle.prompts.chat import render_chat
+from oracle.prompts.fields import Turn
 from oracle.prompts.hub import HubSet
 from oracle.prompts.sets import HUB_SETS, load_prompts
 
@@ -155,7 +156,7 @@ def test_ids_are_row_numbers_unless_every_row_has_its_own(tmp_path):
         ("a.json", b'{"prompt": "a"}\n{"prompt": "b"}', ["a.json", ".jsonl"]),
         ("a.json", b'{"prompt": "a"}', ["a.json", "array"]),
         ("a.parquet", b"PAR1 no", ["a.parquet", "Parquet"]),
-        ("a.csv", b"prompt\na\n", ["'.csv'", ".jsonl, .json, .parquet"]),
+        ("a.xlsx", b"PK", ["'.xlsx'", ".jsonl, .json, .parquet, .csv, .tsv, .txt"]),
         ("a.jsnl", b"{}", ["'.jsnl'", "Did you mean '.jsonl'?"]),
     ],
 )
@@ -223,7 +224,6 @@ def test_bad_numbers(options):
     "source, options, words",
     [
         ("mbbp", {}, ["Unknown prompts 'mbbp'", "demo-code", "Did you mean 'mbpp'?"]),
-        ("tatsu-lab/alpacca", {}, ["Did you mean 'tatsu-lab/alpaca'?"]),
         ("", {}, ["mbpp"]),
         (["a", "b"], {}, ["name or a path"]),
         ("alpaca", {"split": "test"}, ["alpaca has no split 'test'", "Legal: train."]),
@@ -330,6 +330,8 @@ def test_no_hub_and_no_cache_names_both_ways_out(tmp_path, monkeypatch, unreacha
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path))
     with pytest.raises(RuntimeError, match="connection refused.*local file.*demo-code"):
         load_prompts("alpaca")
+    with pytest.raises(RuntimeError, match="tatsu-lab/alpacca .*refused.*Did you mean 'tatsu-lab/alpaca'"):
+        load_prompts("tatsu-lab/alpacca")
 
 
 def test_a_hanging_name_server_does_not_hold_us_up(monkeypatch):
@@ -413,12 +415,12 @@ def test_chat_is_one_user_turn_with_the_answer_opened(tokenizer, monkeypatch):
     )
     monkeypatch.setattr(tokenizer, "chat_template", template)
     assert tokenizer("wave").input_ids == [0, 3]
-    assert render_chat(tokenizer, "wave\n\ntwice") == [0, 1, 3, 4, 2]
+    assert render_chat(tokenizer, [Turn("user", "wave\n\ntwice")]).tokens == [0, 1, 3, 4, 2]
 
 
 def test_chat_without_a_template_says_where_it_would_be(tokenizer):
     with pytest.raises(ValueError, match="chat_template.jinja.*tokenizer_config.json.*--chat"):
-        render_chat(tokenizer, "wave")
+        render_chat(tokenizer, [Turn("user", "wave")])
 
 
 def test_a_field_exists_where_it_has_content(tmp_path):

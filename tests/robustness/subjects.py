@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import dataclasses
 import functools
 import io
@@ -32,6 +33,7 @@ from analysis.replay.simulate import known_policies, simulate
 from oracle.commands.text import hidden
 from oracle.policies import POLICIES
 from oracle.policies.names import parse, usage
+from oracle.prompts.files import ENDINGS
 from oracle.prompts.sets import load_prompts
 from oracle.records import parts
 from oracle.records import runs as run_files
@@ -48,6 +50,36 @@ PROMPTS: tuple[list[dict[str, Any]], ...] = (
     [{"task_id": n, "text": f"Add {n}", "test_list": [f"assert f() == {n}"], "code": "pass"} for n in range(3)],
     [{"instruction": f"Name {n} towns", "input": "in France" * (n % 2), "output": "Paris"} for n in range(4)],
     [{"id": str(n), "article": f"It rained {n} times.", "highlights": "Rain."} for n in range(3)],
+    [{"task_id": f"P/{n}", "prompt": f"def f{n}():", "entry_point": f"f{n}", "instruction": "Do."} for n in range(3)],
+    [
+        {"instruction": "When?", "context": f"In 190{n}.", "system": "Be brief.", "history": [["a", "b"]]}
+        for n in range(3)
+    ],
+    [{"messages": [{"role": "user", "content": [{"type": "text", "text": f"Say {n}."}]}]} for n in range(3)],
+    [{"question": f"{n} + {n}?", "answer": str(2 * n), "system_prompt": "Count."} for n in range(3)],
+    [{"question_id": n, "turns": [f"Name {n} rivers.", "And towns."], "reference": []} for n in range(3)],
+    [
+        {
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "Hi"},
+                {"role": "assistant", "content": "Hello."},
+                {"role": "user", "content": f"Say {n}."},
+            ]
+        }
+        for n in range(3)
+    ],
+    [
+        {
+            "id": str(n),
+            "conversations": [
+                {"from": "system", "value": "Be brief."},
+                {"from": "human", "value": f"Say {n}."},
+                {"from": "gpt", "value": str(n)},
+            ],
+        }
+        for n in range(3)
+    ],
 )
 
 
@@ -131,7 +163,7 @@ def prices(world: World, random: Random, place: Path) -> Mutant:
 
 def prompts(world: World, random: Random, place: Path) -> Mutant:
     """A file of prompts; each is text that can be stored, has an id, and none is lost."""
-    rows, ending = random.choice(PROMPTS), random.choice((".jsonl", ".json", ".parquet"))
+    rows, ending = random.choice(PROMPTS), random.choice(ENDINGS)
     file = place / f"prompts{ending}"
     if ending == ".parquet":
         table = (
@@ -140,22 +172,26 @@ def prompts(world: World, random: Random, place: Path) -> Mutant:
         pq.write_table(table, file)
         if random.random() < 0.5:
             file.write_bytes(mutated_bytes(file.read_bytes(), random))
+    elif ending in (".csv", ".tsv", ".txt"):
+        file.write_bytes(_table_lines(rows, ending, random))
     else:
         file.write_bytes(_prompt_lines(rows, ending, random))
-    limit = random.choice((None, None, 2))
+    limit, field = random.choice((None, None, 2)), random.choice((None, None, *rows[0], "zz"))
 
     def use() -> None:
-        found = load_prompts(file, limit=limit, seed=random.choice((None, 3)))
+        found = load_prompts(file, limit=limit, seed=random.choice((None, 3)), prompt_field=field)
         assert len(found) == found.source["selected"] == min(found.source["rows"], limit or math.inf)
         for prompt in found:
             assert (
                 isinstance(prompt.id, str)
                 and (prompt.id + prompt.text).encode() is not None
-                and prompt.user_turn is not None
+                and prompt.user_turn.encode() is not None
+                and all((turn.role + turn.content).encode() is not None for turn in prompt.before)
             )
-        json.dumps(found.source, allow_nan=False)
+        assert all(1 <= rows <= len(found) for rows in found.source["left_out"].values()), found.source
+        json.dumps(found.source, allow_nan=False, ensure_ascii=False).encode()
 
-    return Mutant(f"{file.name}, limit {limit}", use)
+    return Mutant(f"{file.name}, limit {limit}, field {field}", use)
 
 
 def trace(world: World, random: Random, place: Path) -> Mutant:
@@ -240,6 +276,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("validate", "--runs", "runs", "--trace", "source", "--cost", "cost.json", "--out", "out", "--force"),
     ("calibrate", "new.json", "--runs", "runs", "--fit", "constant:tokens=1", "--fit", "constant:tokens=8"),
     ("collect", "out", "--dataset", "prompts.jsonl", "--max-new-tokens", "8", "--batch-size", "2"),
+    ("collect", "out", "--dataset", "prompts.jsonl", "--prompt-field", "prompt", "--max-new-tokens", "4"),
+    ("collect", "out", "--dataset", "prompts.jsonl", "--chat", "--system", "Be brief.", "--template-arg", "a=1"),
     ("measure", "out", "-p", "dynamic", "--dataset", "prompts.jsonl", "--repeats", "2", "--limit", "2"),
 )  # fmt: skip
 _PIECES = (
@@ -309,6 +347,20 @@ def _prompt_lines(rows: list[dict], ending: str, random: Random) -> bytes:
         data = b"\n".join(dumped(row, random).replace(b"\n", b"") for row in tree) + b"\n"
     else:
         data = dumped(tree, random)
+    return mutated_bytes(data, random) if random.random() < 0.5 else data
+
+
+def _table_lines(rows: list[dict], ending: str, random: Random) -> bytes:
+    """The rows as a table whose cells are texts, or as lines of text."""
+    tree = mutated_json(rows, random) if random.random() < 0.4 else rows
+    cells = [[str(value) for value in row.values()] for row in tree if isinstance(row, dict)] if tree else []
+    out = io.StringIO(newline="")
+    if ending == ".txt":
+        out.write("\n".join(" ".join(row) for row in cells))
+    else:
+        writer = csv.writer(out, delimiter="\t" if ending == ".tsv" else ",")
+        writer.writerows([list(rows[0]), *cells])
+    data = out.getvalue().encode("utf-8", "surrogatepass")
     return mutated_bytes(data, random) if random.random() < 0.5 else data
 
 

@@ -1,0 +1,162 @@
+"""What the models really read: facts of the encoded prompts, and what is odd about them."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from oracle.models.configs import eos_token_ids, whole
+from oracle.models.pair import Pair
+from oracle.prompts.chat import Chat, as_chat
+from oracle.prompts.encode import DATED, NO_HISTORY, NO_SYSTEM, Encoded
+from oracle.prompts.fields import shown
+from oracle.records.folder import Kind
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+_TOKENS = 12  # of each end of the first prompt
+
+
+@dataclass(frozen=True)
+class PromptFacts:
+    """What the models read, in JSON's types.
+
+    ``odd`` says in a sentence what is hardly meant: of the first token (``"begins"``), the last one (``"ends"``), the
+    tokens that end a text (``"eos"``), earlier turns (``"turns"``) and prompts that are left out (``"skipped"``).
+    """
+
+    prompts: int
+    lengths: tuple[int, float, int]  # tokens of the shortest prompt, the median, tokens of the longest
+    first: str  # the first tokens of prompt 0 as text; their ids where there is no tokenizer
+    last: str
+    bos: str | None  # the token that begins a text, None where the tokenizer knows none
+    with_bos: int  # prompts that begin with it
+    twice_bos: int  # of them, those that begin with two
+    eos: tuple[tuple[int, str], ...]  # tokens that end a text: id and text
+    ends_in_eos: int  # prompts whose last token is one of them
+    chat: bool
+    form: str | None  # how rows became prompts; None for prompts given in memory
+    left_out: dict[str, int]  # column, or part of one -> rows with content there that no prompt holds
+    without_system: int  # prompts whose own system message is not in the tokens
+    without_history: int  # prompts whose own earlier turns are not
+    skipped: dict[str, int]  # kind of reason -> prompts
+    date: str | None = None  # what the chat template took for today; None where it did not ask
+    ended: int | None = None  # texts that an end token ended; None where nothing is recorded yet
+    odd: dict[str, str] = field(default_factory=dict)
+
+    def to_meta(self) -> dict[str, Any]:
+        """What a trace keeps of it."""
+        names = ("first", "last", "bos", "with_bos", "twice_bos", "eos", "ends_in_eos", "without_system")
+        return {name: getattr(self, name) for name in (*names, "without_history", "odd")}
+
+
+def look(
+    pair: Pair,
+    encoded: Sequence[Encoded],
+    skipped: Sequence[Mapping[str, Any]],
+    source: Mapping[str, Any],
+    chat: Chat | None,
+) -> PromptFacts:
+    """Look at the encoded prompts (at least one); ``source`` is the ``PromptSet``'s, empty for prompts in memory."""
+    tokenizer, eos = pair.tokenizer, eos_token_ids(pair)
+    sizes = [len(item.tokens) for item in encoded]
+    bos = whole(getattr(tokenizer, "bos_token_id", None))
+    begin = [int(item.tokens[0]) == bos for item in encoded]
+    remarks = Counter(remark for item in encoded for remark in item.remarks)
+    last = {*eos, whole(getattr(tokenizer, "eos_token_id", None))}
+    found = PromptFacts(
+        prompts=len(encoded),
+        lengths=(min(sizes), float(median(sizes)), max(sizes)),
+        first=_text(tokenizer, encoded[0].tokens[:_TOKENS].tolist()),
+        last=_text(tokenizer, encoded[0].tokens[-_TOKENS:].tolist()),
+        bos=None if bos is None else _text(tokenizer, [bos]),
+        with_bos=sum(begin),
+        twice_bos=sum(one and item.tokens[1:2].tolist() == [bos] for one, item in zip(begin, encoded, strict=True)),
+        eos=tuple((token, _text(tokenizer, [token])) for token in eos),
+        ends_in_eos=sum(int(item.tokens[-1]) in last for item in encoded),
+        chat=chat is not None,
+        form=source.get("format"),
+        left_out=dict(source.get("left_out") or {}),
+        without_system=remarks[NO_SYSTEM],
+        without_history=remarks[NO_HISTORY],
+        skipped=dict(Counter(str(each["kind"]) for each in skipped)),
+        date=chat.date if chat is not None and remarks[DATED] else None,
+    )
+    return replace(found, odd=dict(_odd(found, tokenizer)))
+
+
+def settled_chat(given: bool | Chat, kind: Kind, out: str | Path | None, *, resume: bool) -> Chat | None:
+    """How to use the chat template, its date fixed: that of the run in ``out`` which is to be gone on with, or now."""
+    chat = as_chat(given)
+    if chat is None:
+        return None
+    return chat.settled(
+        kind.read_meta(out) if resume and out is not None and (Path(out) / "meta.json").exists() else None
+    )
+
+
+def form_meta(chat: Chat | None, facts: PromptFacts) -> dict[str, Any]:
+    """What a trace or runs say of the form of their prompts, and of what was found in them."""
+    how = {} if chat is None else chat.to_meta()
+    date = {} if facts.date is None else {"template_date": facts.date}
+    return {"chat": chat is not None, **how, **date, "encoded": facts.to_meta()}
+
+
+def warn_of(facts: PromptFacts) -> None:
+    """One warning for each thing that is odd: before a long run, not after it."""
+    for name, label in {"begins": "first token", "ends": "last token", "turns": "turns left out"}.items():
+        if name in facts.odd:  # others are said elsewhere: prompts left out one by one, ends where models are checked
+            warnings.warn(f"prompts, {label}: {facts.odd[name]}", stacklevel=3)
+
+
+def _text(tokenizer: PreTrainedTokenizerBase | None, ids: list[int]) -> str:
+    if tokenizer is None:
+        return " ".join(map(str, ids))
+    return str(tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+
+def _odd(found: PromptFacts, tokenizer: PreTrainedTokenizerBase | None) -> list[tuple[str, str]]:
+    """What is hardly meant, each in a sentence without a full stop that is safe to show."""
+    begin, end = (None, None) if tokenizer is None else _ends(tokenizer)
+    says = []
+    if found.twice_bos:
+        both = "the template and the text" if found.chat else "the text and the tokenizer"
+        says.append(("begins", f"{_of(found.twice_bos, found)} begin with {_name(found.bos)} twice: {both} have it"))
+    elif found.chat and found.bos is not None and not found.with_bos and begin == found.bos:
+        says.append(("begins", f"the chat template writes no {_name(found.bos)}, as begins other texts"))
+    if found.ends_in_eos:
+        known = [text for _, text in found.eos] + ([] if tokenizer is None else [str(tokenizer.eos_token)])
+        adds = not found.chat and end in known
+        name = _name(end if adds else known[0]) if adds or len(set(known)) == 1 else "an end token"
+        why = "the tokenizer adds it" if adds else "the template writes it" if found.chat else "their text has it"
+        says.append(("ends", f"{_of(found.ends_in_eos, found)} end in {name}: {why}"))
+    if not found.eos:
+        says.append(("eos", "no token ends a text, so every text goes on to its limit"))
+    lost = {"system message": found.without_system, "earlier turns": found.without_history}
+    if any(lost.values()):
+        named = ", ".join(f"{what} of {count}" for what, count in lost.items() if count)
+        says.append(("turns", f"{named} ({'the template has no place' if found.chat else '--chat takes them'})"))
+    if found.skipped:
+        says.append(("skipped", ", ".join(f"{count} {kind}" for kind, count in found.skipped.items())))
+    return says
+
+
+def _of(count: int, found: PromptFacts) -> str:
+    return f"{'all' if count == found.prompts else count} of {found.prompts}"
+
+
+def _ends(tokenizer: PreTrainedTokenizerBase) -> tuple[str, str]:
+    """The first and the last token of a short text, special ones included."""
+    ids = tokenizer("a", padding=False, truncation=False, verbose=False)["input_ids"]
+    return _text(tokenizer, ids[:1]), _text(tokenizer, ids[-1:])
+
+
+def _name(token: str | None) -> str:
+    """A token as a message may show it: nothing in it acts on a terminal."""
+    return repr(shown(token))[1:-1]
