@@ -66,7 +66,7 @@ def rearranged(trace: Trace, orders: np.ndarray) -> Trace:
         finish=np.tile(trace.finish, copies),
         max_new_tokens=np.tile(trace.max_new_tokens, copies),
         prompt_offsets=_offsets(np.tile(np.diff(trace.prompt_offsets), copies)),
-        prompt_tokens=np.zeros(0, np.int32),
+        prompt_tokens=np.tile(trace.prompt_tokens, copies),
         offsets=_offsets(np.tile(np.diff(trace.offsets), copies)),
         target_tokens=trace.target_tokens[moved],
         draft_tokens=trace.need("draft_tokens", for_="shuffling tokens")[moved],

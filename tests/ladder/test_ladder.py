@@ -4,7 +4,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from builders.runs import some_trace
 from builders.synthetic import synthetic
 from builders.traces import pattern, trace
 from builders.truths import known
@@ -184,6 +183,6 @@ def test_a_draft_that_never_pays_has_plain_decoding_at_the_top():
 
 
 def test_one_token_and_one_text_have_a_ladder_too():
-    for source in (trace(pattern("+")), trace(pattern("++-+++-+")), some_trace(prompts=2)):
+    for source in (trace(pattern("+")), trace(pattern("++-+++-+")), trace(pattern("+"), pattern("++-+", index=1))):
         found = ladder(source, COST, shuffles=1)
         assert len(found.rungs) == 9 and found.of_name(OPTIMAL).speedup.value >= 1 and headroom_sentence(found)
