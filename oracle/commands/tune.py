@@ -13,7 +13,7 @@ from oracle.commands.groups import takes
 from oracle.commands.inputs import check_together, describe, load_trace
 from oracle.commands.notes import note, say
 from oracle.commands.numbers import gain_text, interval_text, policy_text
-from oracle.commands.options import Force, InSample, Json, OneTrace, Policies, PriceOptions, Seed
+from oracle.commands.options import Force, InSample, Json, OneTrace, Policies, PriceOptions
 from oracle.commands.programs import plain, show_json
 from oracle.commands.tables import show_table
 
@@ -36,7 +36,6 @@ def tune(
     folds: Annotated[
         int, typer.Option("--folds", help="Parts of the prompts that the optimism is found with."), Between(2, 100)
     ] = 5,
-    seed: Annotated[int, typer.Option("--seed", help="Deals the prompts into parts."), Seed] = 0,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw speedup over threshold and cap here.")] = None,
     in_sample: InSample = False,
     force: Force = False,
@@ -60,7 +59,7 @@ def tune(
     loaded = load_trace(trace)
     cost = prices.load()
     check_together(loaded, cost=cost)
-    found = tuned(loaded, cost, families, folds=folds, seed=seed)
+    found = tuned(loaded, cost, families, folds=folds)
     if as_json:
         show_json(_answer(found))
     else:
