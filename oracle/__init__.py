@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from oracle.records.trace import Trace
     from oracle.workflows.study import calibrate, compare_traces, fit, report, simulate, stats
     from oracle.workflows.train import train
+    from oracle.workflows.tune import tune
     from oracle.workflows.validate import compare, validate
 
 __all__ = [
@@ -48,7 +49,7 @@ __all__ = [
     "compare_traces", "fit", "list_policies", "load_pair", "load_prompts", "measure", "parse", "plot_calibration",
     "plot_hazard", "plot_heatmap", "plot_histogram", "plot_iterations", "plot_position", "plot_prediction", "plot_roc",
     "plot_simulated_vs_measured", "plot_survival", "plot_variance", "predict", "report", "save", "simulate", "stats",
-    "train", "validate",
+    "train", "tune", "validate",
 ]  # fmt: skip
 
 _MODULES = {
@@ -68,6 +69,7 @@ _MODULES = {
     "oracle.records.trace": ("Trace",),
     "oracle.workflows.study": ("calibrate", "compare_traces", "fit", "report", "simulate", "stats"),
     "oracle.workflows.train": ("train",),
+    "oracle.workflows.tune": ("tune",),
     "oracle.workflows.validate": ("compare", "validate"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

@@ -15,6 +15,7 @@ HEAVY = ("torch", "transformers", "datasets")
 
 PLOTTING = ("matplotlib", "seaborn", "pandas")
 ROOF = ("oracle", "oracle.__main__", "oracle.cli", "oracle.commands", "oracle.workflows")
+READ_BY_ANALYSIS = ("oracle.records", "oracle.policies", "oracle.settings")
 FILES = {
     ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
     for folder in ("oracle", "analysis")
@@ -67,11 +68,22 @@ def within(module: str, rooms: tuple[str, ...]) -> bool:
 
 
 @pytest.mark.parametrize("module", [module for module in FILES if module.split(".")[0] == "analysis"])
-def test_analysis_reads_records_and_policies_and_never_runs_models(module):
+def test_analysis_reads_records_policies_and_their_settings_and_never_runs_models(module):
     for each in IMPORTS[module]:
         package = each.module.split(".")[0]
         assert package not in HEAVY, each
-        assert package != "oracle" or within(target(each), ("oracle.records", "oracle.policies")), each
+        assert package != "oracle" or within(target(each), ("oracle.records", "oracle.policies", "oracle.settings")), (
+            each
+        )
+
+
+@pytest.mark.parametrize("module", [m for m in FILES if within(m, ("oracle.settings",))])
+def test_settings_read_policies_alone(module):
+    for each in IMPORTS[module]:
+        assert each.module.split(".")[0] not in (*HEAVY, *PLOTTING, "analysis"), each
+        assert each.module.split(".")[0] != "oracle" or within(target(each), ("oracle.policies", "oracle.settings")), (
+            each
+        )
 
 
 @pytest.mark.parametrize("module", [module for module in FILES if module.split(".")[0] == "oracle"])

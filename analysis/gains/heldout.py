@@ -35,10 +35,13 @@ class HeldOut:
     hidden: float  # no tried policy is more times as fast as the best constant than this, at 95 % for all of them
 
 
-def best_held_out(constants: Sequence[Totals], tried: Sequence[Totals]) -> HeldOut:
-    """Judge the best of ``constants`` and the best of ``tried`` (these and others), both best first, of one trace."""
+def best_held_out(constants: Sequence[Totals], tried: Sequence[Totals], seed: int = 0) -> HeldOut:
+    """Judge the best of ``constants`` and the best of ``tried`` (these and others), both best first, of one trace.
+
+    ``seed`` deals the prompts into halves.
+    """
     constant, policy = constants[0], tried[0]
-    fixed, best = judged_apart(constants), judged_apart(tried)
+    fixed, best = judged_apart(constants, seed=seed), judged_apart(tried, seed=seed)
     others = [each for each in tried if not np.array_equal(each.prompt_seconds, constant.prompt_seconds)]
     hidden = max([1.0, *(each.high for each in simultaneous(constant, others))])  # the constant itself gains nothing
     if fixed is None or best is None:

@@ -15,7 +15,8 @@ from analysis.report.markup import Markup, join, number, percent, range_words, t
 from analysis.study import Study, canonical
 from analysis.verdict import NO_DRAFT
 from oracle.policies import parse
-from oracle.policies.library import settings_lines, settings_of
+from oracle.policies.library import settings_of
+from oracle.settings.transformers import lines
 
 _NAMED = 8  # settings that a sentence names
 
@@ -217,7 +218,7 @@ def settings(study: Study) -> Markup:
             f" {number(held.policy_speedup.value)} ({range_words(held.policy_speedup)}).",
         ),
         tag("p", _group_words(study), class_="note"),
-        tag("pre", tag("code", settings_lines(policy)), tabindex="0", role="region", aria_label="Settings to paste"),
+        tag("pre", tag("code", lines(policy)), tabindex="0", role="region", aria_label="Settings to paste"),
         tag(
             "p",
             "Set them on the draft: given to ",

@@ -73,23 +73,19 @@ def state_left(policy: Policy, state: State, tokens: float, iterations: int) -> 
     return Length(np.array([int(tokens)])) if isinstance(policy, HeuristicTransient) else state
 
 
-def settings_lines(policy: Policy) -> str:
-    """Python lines that make transformers' assisted generation follow ``policy``.
+def fields_of(policy: Policy) -> dict[str, int | float | str]:
+    """What the draft's generation_config must say for transformers' assisted generation to follow ``policy``.
 
-    The library reads these from the draft's generation_config only; given to ``generate`` they are ignored.  A
-    threshold of None means 0.4 there, so 0.0 is written out.  Raises ValueError for a policy that no lines can set.
+    A threshold of None means 0.4 there, so 0.0 is written out.  Raises ValueError for a policy that the library lacks.
     """
-    if not _known(policy) or isinstance(policy, Roc):
-        names = ", ".join(kind.__name__ for kind in _SCHEDULE if kind is not Roc)
+    if not _known(policy):
+        names = ", ".join(kind.__name__ for kind in _SCHEDULE)
         raise ValueError(f"{policy} is not a policy of transformers' own; those are {names}")
-    return "\n".join(
-        f"assistant_model.generation_config.{name} = {value!r}"
-        for name, value in (
-            ("num_assistant_tokens", policy.tokens),
-            ("num_assistant_tokens_schedule", _SCHEDULE[type(policy)]),
-            ("assistant_confidence_threshold", float(policy.threshold)),
-        )
-    )
+    return {
+        "num_assistant_tokens": policy.tokens,
+        "num_assistant_tokens_schedule": _SCHEDULE[type(policy)],
+        "assistant_confidence_threshold": float(policy.threshold),
+    }
 
 
 def settable(policy: Policy) -> bool:

@@ -18,8 +18,8 @@ from analysis.report.prompt_view import enter_words, share_out, view_prompts
 from analysis.study import unique_names, with_measured
 from oracle.policies import parse
 from oracle.policies.counting import Plain
-from oracle.policies.library import settings_lines
 from oracle.records.runs import Call, Runs
+from oracle.settings.transformers import lines
 
 HOSTILE = (
     "</script><script>window.hacked=1</script>",
@@ -366,15 +366,15 @@ def test_a_folder_is_refused_before_the_work(tmp_path, monkeypatch):
 
 
 def test_settings_to_paste():
-    assert settings_lines(parse("constant:tokens=7")).splitlines() == [
+    assert lines(parse("constant:tokens=7")).splitlines() == [
         "assistant_model.generation_config.num_assistant_tokens = 7",
         "assistant_model.generation_config.num_assistant_tokens_schedule = 'constant'",
         "assistant_model.generation_config.assistant_confidence_threshold = 0.0",
     ]
-    assert "num_assistant_tokens_schedule = 'heuristic_transient'" in settings_lines(parse("heuristic_transient"))
-    assert "assistant_confidence_threshold = 0.4" in settings_lines(parse("dynamic"))
+    assert "num_assistant_tokens_schedule = 'heuristic_transient'" in lines(parse("heuristic_transient"))
+    assert "assistant_confidence_threshold = 0.4" in lines(parse("dynamic"))
     with pytest.raises(ValueError, match="not a policy of transformers' own"):
-        settings_lines(Plain())
+        lines(Plain())
 
 
 def test_sweep_finds_the_constant_that_fits_the_runs():
