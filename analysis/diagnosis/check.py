@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from analysis.cost import CostModel
-from analysis.intervals import Estimate
+from analysis.intervals import Estimate, ratio
 from analysis.measured.against import clocked, faster
 from analysis.measured.speedups import measured
 from analysis.replay.enough import prompts_for, within
@@ -51,9 +53,9 @@ class Check:
 def check(
     trace: Trace, runs: Runs, cost: CostModel, roles: Mapping[str, str], judged: str, budget: Budget | None = None
 ) -> Check:
-    """``runs`` of the policies in ``roles`` (policy -> role; the default's is first), and the ``trace`` of their prompts.
+    """Judge ``runs`` of the policies in ``roles`` (policy -> role, the default first) by the ``trace`` of their prompts.
 
-    ``cost`` is from other runs.  Raises ValueError where they do not belong together.
+    ``cost`` is from other runs; ``judged`` is one of the policies.  Raises ValueError where they do not belong together.
     """
     base = clocked(runs, next(iter(roles)))
     arms = [_arm(runs, PLAIN, "no draft", faster(base, clocked(runs, PLAIN)))]
@@ -77,13 +79,25 @@ def check(
     )
 
 
+def over_all(several: Sequence[Runs], policy: str) -> tuple[Estimate, int]:
+    """The speedup of ``policy``, whole calls, over the prompts of all runs together, and how many these are."""
+    above, below = [], []
+    for runs in several:
+        mine, plain = clocked(runs, policy), clocked(runs, PLAIN)
+        plain = plain.only(mine.ids)
+        above.append(plain.seconds * mine.tokens / plain.tokens)
+        below.append(mine.seconds)
+    first, second = np.concatenate(above), np.concatenate(below)
+    return ratio(first, second), len(first)
+
+
 def _arm(runs: Runs, policy: str, role: str, over: Estimate) -> Arm:
     calls = clocked(runs, policy)
     total = Estimate(1.0, 1.0, 1.0) if policy == PLAIN else measured(runs, policy).total
     return Arm(role, policy, 1000 * float(calls.seconds.sum() / calls.tokens.sum()), total, over)
 
 
-def _closer(known: float, plain, mine) -> tuple[float, int] | None:
+def _closer(known: float, plain: np.ndarray, mine: np.ndarray) -> tuple[float, int] | None:
     for share in CLOSER:
         if not known <= share and (count := prompts_for(plain, mine, share)) is not None:
             return share, count

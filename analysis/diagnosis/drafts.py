@@ -1,4 +1,4 @@
-"""Which of several drafts: each with its own best setting, judged on prompts that did not choose it, paired by prompt."""
+"""Which of several drafts: each with its best setting, judged on prompts that did not choose it, paired by prompt."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from oracle.commands import (
     collect,
     compare,
     demo,
+    diagnose,
     fit,
     iterations,
     measure,
@@ -111,6 +112,7 @@ def options(
 
 for module in (
     demo,
+    diagnose,
     collect,
     simulate,
     compare,

@@ -125,4 +125,6 @@ def _read(out: Path) -> Kept:
             raise ValueError(f"its {_KEY} is not {_VERSION}")
         return Kept(**{**stored, "plan": Plan(**stored["plan"])})
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{file}: not a diagnosis that can be gone on with ({error!s:.200}); name another folder") from None
+        raise ValueError(
+            f"{file}: not a diagnosis that can be gone on with ({error!s:.200}); name another folder"
+        ) from None

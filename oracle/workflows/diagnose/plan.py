@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from oracle.measure import WARM_UP
+
 LENGTHS = (128, 96, 64, 48, 32)  # limits of a text that are tried, the longest one first
 FEW = 6  # prompts to clock, in tuning and in the check, before texts are made longer
 REPEAT_FROM = 24  # prompts to clock before a call is made three times: more prompts tell more than more repeats
@@ -14,7 +16,6 @@ LEAST = 4  # prompts in all, two of them for the check: one prompt says nothing 
 TUNING, RECORDING, CHECK = 0.4, 0.15, 0.45  # of the time that there is for models
 _OVERHEAD, _OVERHEAD_EACH = 8.0, 8.0  # seconds of computing: once, and for each draft
 _RECORD = {"plain": 0.5, "assisted": 1.6}  # price of recording a prompt, in plain calls
-WARM = 32  # tokens of a call that warms up
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class _Work:
     def fixed(self) -> float:
         """What is spent whatever the number of prompts."""
         warm = 5 * self.drafts + 4
-        return _OVERHEAD + _OVERHEAD_EACH * self.drafts + warm * self.speed.drafted(min(WARM, self.limit))
+        return _OVERHEAD + _OVERHEAD_EACH * self.drafts + warm * self.speed.drafted(min(WARM_UP, self.limit))
 
     @property
     def least(self) -> float:
