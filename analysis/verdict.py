@@ -69,7 +69,7 @@ class Verdict:
 def verdict(found: Evidence) -> Verdict:
     """The verdict on one trace."""
     speedup, advice = found.held_out.policy_speedup, advised(found.held_out)
-    foreseeable, on_policies = _policies(found.held_out)
+    foreseeable, over_constant = on_policies(found.held_out)
     differ, order, on_split = _split(found.gains)
     per_prompt, on_prompts = _per_prompt(found.gains)
     predictable, on_signals = _signals(found.signals)
@@ -82,7 +82,7 @@ def verdict(found: Evidence) -> Verdict:
         _variance(found.description),
         on_prompts,
         on_signals,
-        on_policies,
+        over_constant,
         _advice_words(advice, found, foreseeable),
     )
     return Verdict(
@@ -231,7 +231,8 @@ def _per_prompt(gains: Gains | None) -> tuple[bool | None, str]:
 # --- what could win it back -------------------------------------------------------------------------------------------
 
 
-def _policies(held: HeldOut) -> tuple[bool | None, str]:
+def on_policies(held: HeldOut) -> tuple[bool | None, str]:
+    """Whether a setting that was tried beats the best constant on other prompts (None: unknown), and that in words."""
     if math.isnan(held.gain.low):
         return None, "What a policy would gain on other texts cannot be told from so few prompts; collect more."
     # Only the bound for all settings at once says that none of them gains; the held-out one judges a single choice.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         plot_prediction,
         plot_roc,
         plot_simulated_vs_measured,
+        plot_surface,
         plot_survival,
         plot_variance,
         save,
@@ -46,10 +47,10 @@ if TYPE_CHECKING:
     from oracle.workflows.validate import compare, validate
 
 __all__ = [
-    "Budget", "CostModel", "Diagnosis", "Pair", "Runs", "Source", "Trace", "Until", "calibrate", "collect",
-    "compare", "compare_traces", "diagnose", "fit", "list_policies", "load_pair", "load_prompts", "measure",
-    "parse", "plot_calibration", "plot_hazard", "plot_heatmap", "plot_histogram", "plot_iterations",
-    "plot_position", "plot_prediction", "plot_roc", "plot_simulated_vs_measured", "plot_survival", "plot_variance",
+    "Budget", "CostModel", "Diagnosis", "Pair", "Runs", "Source", "Trace", "Until", "calibrate", "collect", "compare",
+    "compare_traces", "diagnose", "fit", "list_policies", "load_pair", "load_prompts", "measure", "parse",
+    "plot_calibration", "plot_hazard", "plot_heatmap", "plot_histogram", "plot_iterations", "plot_position",
+    "plot_prediction", "plot_roc", "plot_simulated_vs_measured", "plot_surface", "plot_survival", "plot_variance",
     "predict", "report", "save", "simulate", "stats", "train", "tune", "validate",
 ]  # fmt: skip
 

@@ -15,6 +15,7 @@ from analysis.plots.panels import PANELS, closest_fits, panel
 from analysis.plots.position import plot_position
 from analysis.plots.prediction import plot_prediction
 from analysis.plots.roc import plot_roc
+from analysis.plots.surface import plot_surface, surface_panels
 from analysis.plots.survival import plot_survival
 from analysis.plots.validation import Comparison, plot_simulated_vs_measured, simulated_vs_measured_panels
 from analysis.plots.variance import plot_variance
@@ -22,5 +23,5 @@ from analysis.plots.variance import plot_variance
 __all__ = [
     "PANELS", "Comparison", "closest_fits", "panel", "plot_calibration", "plot_hazard", "plot_heatmap",
     "plot_histogram", "plot_iterations", "plot_position", "plot_prediction", "plot_roc", "plot_simulated_vs_measured",
-    "plot_survival", "plot_variance", "save", "simulated_vs_measured_panels",
+    "plot_surface", "plot_survival", "plot_variance", "save", "simulated_vs_measured_panels", "surface_panels",
 ]  # fmt: skip

@@ -39,15 +39,16 @@ def paired(baseline: Totals, other: Totals) -> Estimate:
     return ratio(baseline.prompt_seconds, other.prompt_seconds, log_variance=other.price_variance(baseline))
 
 
-def simultaneous(baseline: Totals, others: Sequence[Totals]) -> list[Estimate]:
+def simultaneous(baseline: Totals, others: Sequence[Totals], looks: int | None = None) -> list[Estimate]:
     """`paired` of each of ``others``, with intervals that hold for all of them at once in 95 % of samples.
 
+    ``looks``: how many intervals are to hold at once, where these are not all (default: as many as ``others``).
     Bonferroni's bound on the t of the log ratio, which needs no estimate of how the policies hang together: of few
     prompts there is none that could be trusted.
     """
     logs, shares = _logs([baseline, *others])
     gain = logs[0] - logs[1:]
-    reach = _beyond([baseline, *others], shares, (1 - LEVEL) / 2 / max(1, len(others)))[0, 1:]
+    reach = _beyond([baseline, *others], shares, (1 - LEVEL) / 2 / max(1, looks or len(others)))[0, 1:]
     ends = np.exp([gain, gain - reach, gain + reach]).T
     return [Estimate(*map(float, row)) for row in ends]
 

@@ -39,7 +39,8 @@ GRIDS: Mapping[str, Mapping[str, Values]] = {
     "margin": {"tokens": (4, 7, 12)},
     "ema": {"rate": (0.1, 0.2, 0.4)},
 }
-DEFAULT = ("constant", "heuristic", "heuristic_transient", "dynamic")  # what transformers itself can be set to
+CONSTANT = "constant"
+DEFAULT = (CONSTANT, "heuristic", "heuristic_transient", "dynamic")  # what transformers itself can be set to
 ALL = "all"
 _NO_TUNING = ("none", "random", "disco")  # plain decoding, what chance draws, and what needs a file: not in `ALL`
 
@@ -52,7 +53,7 @@ def settings_of(families: Sequence[str]) -> dict[str, str]:
     ValueError for an unknown policy, and for one that has to be trained first.
     """
     found: dict[str, str] = {}
-    for text in ("constant", *_named(families)):
+    for text in (CONSTANT, *_named(families)):
         family = text.partition(":")[0]
         for setting in _varied(text):
             found.setdefault(setting, family)

@@ -10,6 +10,7 @@ from analysis.gains.heldout import FEWEST
 from analysis.intervals import LEVEL, Estimate, ratio
 from analysis.replay.paired import held_out
 from analysis.replay.result import Totals
+from analysis.tune.grid import CONSTANT
 from analysis.tune.result import Looked
 
 
@@ -22,7 +23,7 @@ def looks(found: Sequence[Totals], family_of: Mapping[str, str], seed: int = 0) 
     for each in found:
         by_family.setdefault(family_of[each.policy], []).append(each)
     level = 1 - (1 - LEVEL) / (2 * len(by_family) - 1)
-    constants = by_family["constant"]
+    constants = by_family[CONSTANT]
     fixed = _judged(constants, seed)
     return tuple(_look(name, tried, constants[0], fixed, level, seed) for name, tried in by_family.items())
 
@@ -34,7 +35,7 @@ def _look(family: str, tried: Sequence[Totals], constant: Totals, fixed: np.ndar
     over = ratio(fixed, seconds, best.price_variance(constant), level)
     if len(seconds) < FEWEST:
         speedup, over = speedup.bare(), over.bare()
-    if family == "constant":
+    if family == CONSTANT:
         over = Estimate(1.0, 1.0, 1.0)
     return Looked(family, best.policy, len(tried), best.speedup, speedup, over)
 

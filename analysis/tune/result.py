@@ -35,6 +35,17 @@ class Looked:
 
 
 @dataclass(frozen=True)
+class Tried:
+    """One setting on all prompts; each interval holds for all settings and both comparisons at once, 95 %."""
+
+    policy: str
+    family: str
+    speedup: Estimate  # over no draft
+    over_constant: Estimate  # over the best constant, paired
+    in_group: bool  # not distinguishable from the best
+
+
+@dataclass(frozen=True)
 class Tuned:
     """Which policy to use on a trace, and how well that is known.  Speedups and gains are ratios of seconds."""
 
@@ -51,6 +62,7 @@ class Tuned:
     prompts: int
     held: HeldOut | None = field(default=None, repr=False)  # the evidence that ``policy`` rests on
     looks: tuple[Looked, ...] = ()
+    settings: tuple[Tried, ...] = field(default=(), repr=False)  # all that was tried, fastest first
     chosen: dict[str, int] = field(default_factory=dict)  # setting -> how many of the folds chose it
     folds: int = 0
     left_out: dict[str, str] = field(default_factory=dict)  # family -> why the record does not do for it

@@ -1,26 +1,28 @@
-"""The rule of rules: which policy a trace speaks for, and how loudly."""
+"""Which policy a trace speaks for, and how loudly."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from analysis.cost import CostModel
 from analysis.gains.heldout import HeldOut, best_held_out
 from analysis.intervals import Estimate
 from analysis.replay.drafts import NotRecorded
-from analysis.replay.paired import held_out, may_be_best
+from analysis.replay.paired import held_out, may_be_best, simultaneous
 from analysis.replay.result import Totals
 from analysis.replay.simulate import simulate_totals
-from analysis.tune.grid import DEFAULT, settings_of
+from analysis.tune.grid import CONSTANT, DEFAULT, settings_of
 from analysis.tune.looks import looks
-from analysis.tune.result import Tuned
+from analysis.tune.result import Tried, Tuned
 from analysis.tune.simplicity import simplest
 from analysis.tune.surface import surface
 from analysis.tune.words import sentences
 from analysis.verdict import NO_DRAFT, advised
 from oracle.records.trace import Trace
+
+_FEWEST_FOLDS = 2
 
 
 def tune(
@@ -37,16 +39,19 @@ def tune(
     are nearly the one that is made on all prompts.  What is advised follows from the tests by
     ``analysis.verdict.advised``, as everywhere.
 
-    Raises ValueError for an unknown policy and for one that has to be trained, RuntimeError where nothing of what was
-    asked for can be replayed on the trace.
+    Raises ValueError for fewer than two folds, for an unknown policy and for one that has to be trained, RuntimeError
+    where the record is too short for every constant.
     """
+    if folds < _FEWEST_FOLDS:
+        raise ValueError(f"folds={folds}: must be at least {_FEWEST_FOLDS}; the default is 5")
     family_of = settings_of(DEFAULT if families is None else families)
+    # A copy: what is derived of a trace lives as long as it does.
     found, left_out = _replayed(dataclasses.replace(trace), family_of, cost)
-    constants = [each for each in found if family_of[each.policy] == "constant"]
+    constants = [each for each in found if family_of[each.policy] == CONSTANT]
     if not constants:
         raise RuntimeError(f"nothing can be tuned on this trace: {next(iter(left_out.values()))}")
     held = best_held_out(constants, found, seed=seed)
-    group = tuple(each.policy for each in _group(found, held, {each.policy for each in constants}))
+    group = _group(found, held, {each.policy for each in constants})
     judged, policy = held_out(found, folds, seed), advised(held)
     tuned = Tuned(
         policy=policy,
@@ -62,6 +67,7 @@ def tune(
         prompts=trace.prompts,
         held=held,
         looks=looks(found, family_of, seed),
+        settings=_tried(found, family_of, constants[0], group),
         chosen={} if judged is None else judged.chosen,
         folds=min(folds, trace.prompts),
         left_out=left_out,
@@ -72,27 +78,42 @@ def tune(
 def _replayed(trace: Trace, family_of: Mapping[str, str], cost: CostModel) -> tuple[list[Totals], dict[str, str]]:
     """Totals of every setting, fastest first, and why families could not be replayed, or not whole."""
     texts = list(family_of)
-    totals: list[Totals] = []
+    totals: dict[int, Totals] = {}
     left_out: dict[str, str] = {}
     for number, found in simulate_totals(trace, texts, cost):
         if isinstance(found, NotRecorded):
             left_out.setdefault(family_of[texts[number]], str(found))
         else:
-            totals.append(found)
-    place = {text: number for number, text in enumerate(texts)}
-    return sorted(totals, key=lambda each: (-each.speedup, place[each.policy])), left_out
+            totals[number] = found
+    return [totals[number] for number in sorted(totals, key=lambda each: (-totals[each].speedup, each))], left_out
 
 
-def _group(found: Sequence[Totals], held: HeldOut, constants: set[str]) -> list[Totals]:
-    """Those that neither test tells from the best: all settings and plain decoding at once, and the held-out ones."""
-    plain = dataclasses.replace(
-        found[0], policy=NO_DRAFT, prompt_seconds=found[0].plain_seconds, shifts=found[0].plain_shifts
+def _plain(found: Totals) -> Totals:
+    """Decoding without a draft, priced as the others."""
+    return dataclasses.replace(found, policy=NO_DRAFT, prompt_seconds=found.plain_seconds, shifts=found.plain_shifts)
+
+
+def _group(found: Sequence[Totals], held: HeldOut, constants: Collection[str]) -> tuple[str, ...]:
+    """Those that neither test tells from the best: all settings and plain decoding at once, and the held-out ones.
+
+    The fastest is always among them.
+    """
+    beaten = set(constants) if held.gain.low > 1 else set()
+    if max(held.constant_speedup.low, held.policy_speedup.low) > 1:
+        beaten.add(NO_DRAFT)
+    ordered = sorted([*found, _plain(found[0])], key=lambda each: -each.speedup)
+    return tuple(each.policy for each in may_be_best(ordered) if each is ordered[0] or each.policy not in beaten)
+
+
+def _tried(
+    found: Sequence[Totals], family_of: Mapping[str, str], constant: Totals, group: Collection[str]
+) -> tuple[Tried, ...]:
+    """Every setting against no draft and against the best constant."""
+    against = [simultaneous(each, found, looks=2 * len(found)) for each in (_plain(found[0]), constant)]
+    return tuple(
+        Tried(each.policy, family_of[each.policy], speedup, over, each.policy in group)
+        for each, speedup, over in zip(found, *against, strict=True)
     )
-    beaten = constants if held.gain.low > 1 else set()
-    if advised(held) != NO_DRAFT and max(held.constant_speedup.low, held.policy_speedup.low) > 1:
-        beaten = beaten | {NO_DRAFT}
-    ordered = sorted([*found, plain], key=lambda each: -each.speedup)
-    return [each for each in may_be_best(ordered) if each is ordered[0] or each.policy not in beaten]
 
 
 def _speedup(policy: str, held: HeldOut) -> Estimate:

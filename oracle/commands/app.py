@@ -27,6 +27,7 @@ from oracle.commands import (
     simulate,
     stats,
     train,
+    tune,
     validate,
 )
 from oracle.commands.guard import guarded
@@ -115,6 +116,7 @@ for module in (
     diagnose,
     collect,
     simulate,
+    tune,
     compare,
     iterations,
     measure,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from oracle.policies.names import as_policy
-from oracle.settings import llama_cpp, transformers
+from oracle.settings import llama_cpp, sglang, transformers, vllm
 from oracle.settings.shape import Settings
 
-ENGINES = (transformers, llama_cpp)
+ENGINES = (transformers, vllm, llama_cpp, sglang)
 
 
 def settings(policy: str) -> tuple[Settings, ...]:

@@ -1,0 +1,133 @@
+"""``oracle tune``: which policy to use, with which threshold and cap, and the lines to paste."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from oracle.commands.bounds import Between
+from oracle.commands.destinations import PICTURE, check_file
+from oracle.commands.groups import takes
+from oracle.commands.inputs import check_together, describe, load_trace
+from oracle.commands.notes import note, say
+from oracle.commands.numbers import gain_text, interval_text, policy_text
+from oracle.commands.options import Force, InSample, Json, OneTrace, Policies, PriceOptions, Seed
+from oracle.commands.programs import plain, show_json
+from oracle.commands.tables import show_table
+
+if TYPE_CHECKING:
+    from analysis.cost import CostModel
+    from analysis.tune import Tuned
+    from oracle.records.trace import Trace
+    from oracle.settings import Settings
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(tune)
+
+
+@takes()
+def tune(
+    prices: PriceOptions,
+    trace: OneTrace = None,
+    policy: Policies = None,
+    folds: Annotated[
+        int, typer.Option("--folds", help="Parts of the prompts that the optimism is found with."), Between(2, 100)
+    ] = 5,
+    seed: Annotated[int, typer.Option("--seed", help="Deals the prompts into parts."), Seed] = 0,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw speedup over threshold and cap here.")] = None,
+    in_sample: InSample = False,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Choose a policy, its threshold and cap on a trace, judged on prompts that did not choose it.
+
+    Tried are the settings of transformers' own rules; --policy NAME adds those of another one, --policy all of every
+    one that needs no training.  Keys hold a number fast: --policy svip:tokens=20
+    """
+    from analysis.plots.canvas import FORMATS
+    from analysis.tune import tune as tuned
+    from analysis.tune.grid import ALL, DEFAULT
+    from oracle.policies.names import taken_in_sample
+
+    if plot is not None:
+        check_file(plot, FORMATS, made=PICTURE, force=force)
+    added = [text if text.strip() == ALL or not in_sample else taken_in_sample(text) for text in policy or ()]
+    loaded = load_trace(trace)
+    cost = prices.load()
+    check_together(loaded, cost=cost)
+    found = tuned(loaded, cost, [*DEFAULT, *added], folds=folds, seed=seed)
+    if as_json:
+        show_json(_answer(found))
+    else:
+        show_tuned(found, describe(loaded))
+    _warn(found, loaded, cost)
+    if plot is not None:
+        _draw(found, plot)
+
+
+def show_tuned(found: Tuned, title: str) -> None:
+    """A row for each family, what is to be said of them, and the lines to paste."""
+    columns = ["best of the family", "tried", "speedup\nin sample", "held out\n[95 %]", "% over the\ntuned constant"]
+    rows = [
+        [
+            policy_text(each.best, 24),
+            f"{each.tried}",
+            f"{each.in_sample:.2f}",
+            interval_text(each.speedup).replace(" ", "\n", 1),
+            "baseline" if each.best == found.constant else gain_text(each.over_constant),
+        ]
+        for each in found.looks
+    ]
+    show_table(title, columns, rows)
+    say("Held out: each half of the prompts under what the other half chose; all intervals hold at once.")
+    for sentence in found.sentences:
+        say(sentence)
+    for each, nearest in pasted(found):
+        say(f"\n{settings_text(each, nearest)}", lines=True)
+
+
+def pasted(found: Tuned) -> list[tuple[Settings, str]]:
+    """What to paste, one entry an engine; the tuned constant by name where an engine lacks what is advised."""
+    from oracle.settings import settings
+
+    advised, constants = settings(found.policy), settings(found.constant)
+    return [
+        (each, "") if each.text is not None else (constant, f"{each.note} The tuned constant, {found.constant}:")
+        for each, constant in zip(advised, constants, strict=True)
+    ]
+
+
+def settings_text(settings: Settings, before: str = "") -> str:
+    """Some lines: the engine, what to know, what to paste."""
+    told = before or settings.note
+    return "\n".join(line for line in (f"{settings.engine} {settings.version}. {told}", settings.text) if line)
+
+
+def _answer(found: Tuned) -> dict:
+    """Everything, and the settings to paste."""
+    answer = plain(found)
+    return answer | {"paste": [plain(each) | {"instead": before or None} for each, before in pasted(found)]}
+
+
+def _warn(found: Tuned, trace: Trace, cost: CostModel) -> None:
+    """Say where the advice rests on prices that nobody measured."""
+    from analysis.replay.simulate import simulate
+
+    for text in dict.fromkeys((found.policy, found.constant)):
+        result = simulate(trace, text, cost)
+        context = trace.context[trace.offsets[result.prompt] + result.position]
+        if outside := cost.outside_range(result.drafted, context):
+            note(f"Warning: {text}: {outside}; prices there are extrapolated.")
+
+
+def _draw(found: Tuned, file: Path) -> None:
+    from analysis.plots.canvas import figure_of, save
+    from analysis.plots.surface import plot_surface
+
+    if found.surface is None:
+        note(f"No picture: {found.left_out.get('dynamic', 'dynamic was not tried')}.")
+    else:
+        note(f"Picture: {save(figure_of(plot_surface(found.surface)), file)}")
