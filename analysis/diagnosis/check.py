@@ -53,9 +53,10 @@ class Check:
 def check(
     trace: Trace, runs: Runs, cost: CostModel, roles: Mapping[str, str], judged: str, budget: Budget | None = None
 ) -> Check:
-    """Judge ``runs`` of the policies in ``roles`` (policy -> role, the default first) by the ``trace`` of their prompts.
+    """Compare runs of the policies in ``roles`` (policy -> role, the default first), and ``judged`` with its replay.
 
-    ``cost`` is from other runs; ``judged`` is one of the policies.  Raises ValueError where they do not belong together.
+    The replay is of ``trace``, the same prompts, at the ``cost`` of other runs.  Raises ValueError where they do not
+    belong together.
     """
     base = clocked(runs, next(iter(roles)))
     arms = [_arm(runs, PLAIN, "no draft", faster(base, clocked(runs, PLAIN)))]

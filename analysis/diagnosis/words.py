@@ -51,8 +51,8 @@ def change(found: Found) -> list[str]:
     )  # fmt: skip
     return [
         f"A draft step costs {even.draft_cost:.2f} of a target step. {_draft_cost(found)}{_acceptance(found)}",
-        f"The best fixed length gives {what.now.value:.2f} times the speed of no draft here; with a draft twice as fast "
-        f"it would give {what.twice_as_fast.value:.2f}{better}. No setting of this draft can exceed "
+        f"The best fixed length gives {what.now.value:.2f} times the speed of no draft here; with a draft twice as "
+        f"fast it would give {what.twice_as_fast.value:.2f}{better}. No setting of this draft can exceed "
         f"{found.causes.ceiling.value:.2f}, which takes knowing the text beforehand.",
     ]
 

@@ -61,24 +61,32 @@ class TooShort(ValueError):
 
 
 def plan(
-    speed: Speed, seconds: float, available: int, drafts: int = 1, length: int | None = None, reference: str = "plain"
+    speed: Speed,
+    budget: float,
+    available: int,
+    drafts: int = 1,
+    length: int | None = None,
+    *,
+    spent: float = 0.0,
+    reference: str = "plain",
 ) -> Plan:
-    """What to do in ``seconds``: texts as long as some prompts allow, then prompts, then repeats.
+    """What to do in ``budget`` seconds: texts as long as some prompts allow, then prompts, then repeats.
 
-    ``length`` is a limit of the texts that somebody asked for.  Raises `TooShort`, a ValueError, with the least that
-    would do, and ValueError for fewer than `LEAST` prompts.
+    ``length`` is a limit of the texts that somebody asked for; so many seconds are ``spent`` already.  Raises
+    `TooShort`, a ValueError, with the least that would do, and ValueError for fewer than `LEAST` prompts.
     """
     expect_prompts(available)
+    seconds = budget - spent
     tried = LENGTHS if length is None else (length,)
     works = [_Work(speed, limit, available, drafts, reference) for limit in tried]
     for work in works:
         if work.fits(seconds, FEW):
-            return work.plan(seconds)
+            return work.plan(seconds, FEW)
     if works[-1].fits(seconds, 2):
-        return works[-1].plan(seconds)
-    least = works[-1].least
+        return works[-1].plan(seconds, 2)
+    least = spent + works[-1].least
     raise TooShort(
-        f"a budget of {told(seconds)} is too small: {'one draft' if drafts == 1 else f'{drafts} drafts'} with texts "
+        f"a budget of {told(budget)} is too small: {'one draft' if drafts == 1 else f'{drafts} drafts'} with texts "
         f"of at most {tried[-1]} tokens take at least about {told(least)} here; give --budget {_rounded_up(least)}"
         + ("" if length is None or length <= LENGTHS[-1] else " or a smaller --max-new-tokens")
     )
@@ -138,12 +146,16 @@ class _Work:
         most = min(prompts, self._tuning), min(prompts, self.available - self._tuning)
         return self.fixed + self._spent(most[0], most[0], most[1]) <= seconds
 
-    def plan(self, seconds: float) -> Plan:
-        work = seconds - self.fixed
-        cells = max(2, int(TUNING * work / self.drafts / self.row))
+    def plan(self, seconds: float, prompts: int) -> Plan:
+        """Where so many prompts in both parts fit."""
+        work, checked = seconds - self.fixed, min(prompts, self.available - self._tuning)
+        cells = max(min(prompts, self._tuning), int(TUNING * work / self.drafts / self.row))
         measured, repeats = _shape(cells, self._tuning)
-        recorded = max(measured, min(MOST_RECORDED, self._tuning, int(RECORDING * work / self.drafts / self.record)))
-        kept, again = _shape(max(2, int(CHECK * work / self.check)), self.available - recorded)
+        left = work - self.drafts * measured * repeats * self.row - checked * self.check
+        recorded = int(min(RECORDING * work, left) / self.drafts / self.record)
+        recorded = max(measured, min(MOST_RECORDED, self._tuning, recorded))
+        left += checked * self.check - self.drafts * recorded * self.record
+        kept, again = _shape(max(checked, int(min(CHECK * work, left) / self.check)), self.available - recorded)
         spent = self.fixed + self._spent(measured * repeats, recorded, kept * again)
         return Plan(recorded, measured, repeats, self.limit, self.available - recorded, spent)
 

@@ -115,8 +115,8 @@ def _settings(pairs: Sequence[Pair], encoded: Sequence[Encoded], **given: Any) -
 def _plan(pairs: Sequence[Pair], encoded: Sequence[Encoded], length: int | None, budget: float, begun: float) -> Plan:
     speeds = [probe(pair, encoded, length or LENGTHS[0], budget / len(pairs)) for pair in pairs]
     speed = replace(speeds[0], drawn=max(each.drawn for each in speeds))
-    left = budget - (time.monotonic() - begun)
-    return plan(speed, left, len(encoded), len(pairs), length, reference(pairs[0]))
+    spent = time.monotonic() - begun
+    return plan(speed, budget, len(encoded), len(pairs), length, spent=spent, reference=reference(pairs[0]))
 
 
 def _tuned(job: Job) -> tuple[dict[str, Tuned], dict[str, str], Job]:
