@@ -13,7 +13,7 @@ from oracle.commands.groups import takes
 from oracle.commands.notes import note, say
 from oracle.commands.numbers import interval_text
 from oracle.commands.options import DraftsOptions, Json, Length, OutputOptions, PromptOptions
-from oracle.commands.programs import show_json
+from oracle.commands.programs import plain, show_json
 from oracle.commands.tables import show_table
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def diagnose(
         tell=note,
     )
     if as_json:
-        show_json(found)
+        show_json({**plain(found), "sentences": found.sentences})
     else:
         show_diagnosis(found)
 

@@ -36,7 +36,8 @@ def main(budget: float, seeds: int) -> None:
             errors.append(abs(check.error.value))
             ends = f"{check.error.value:+.1%} [{check.error.low:+.1%}, {check.error.high:+.1%}]"
             print(
-                f"{name:<10} {seed:>4}  {check.judged:<32}  {check.predicted.value:>8.2f}  {check.decoding.value:>8.2f}  "
+                f"{name:<10} {seed:>4}  {check.judged:<32}  "
+                f"{check.predicted.value:>8.2f}  {check.decoding.value:>8.2f}  "
                 f"{ends:<24}  {took:>4.0f} of {budget:.0f}  {check.verdict}, {check.prompts} prompts",
                 flush=True,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from oracle.models.checks import check_pair, check_tokenizers, encoder_decoder
+from oracle.models.identity import name_of
 from oracle.models.loading import check_device, load_config, load_model, load_tokenizer, locate
 from oracle.models.pair import Pair
 
@@ -22,8 +23,7 @@ def with_draft(pair: Pair, draft: str | Path, *, dtype: str = "auto", device: st
     tokenizer = load_tokenizer(source, where)
     if tokenizer is not None and pair.tokenizer is not None:
         check_tokenizers(pair.tokenizer, tokenizer)
-    found = Pair(
-        pair.target, load_model(source, where, dtype, device), pair.tokenizer or tokenizer, f"{pair.name} / {source}"
-    )
+    name = f"{name_of(pair.target)} + {source}"
+    found = Pair(pair.target, load_model(source, where, dtype, device), pair.tokenizer or tokenizer, name)
     check_pair(found)
     return found

@@ -103,7 +103,6 @@ def clear(out: Path) -> None:
         _clear(TRACE, folder / "trace")
         for name in ("tuned.json", "cost.json"):
             (folder / name).unlink(missing_ok=True)
-    (out / FILE).unlink(missing_ok=True)
 
 
 def _clear(kind: Kind, path: Path) -> None:

@@ -63,12 +63,12 @@ def diagnose(
     settings = _settings(pairs, encoded, budget=float(budget), max_new_tokens=length, chat=bool(chat), seed=seed)
     say = tell or (lambda line: None)
     with folder.held(path):
-        if force:
-            folder.clear(path)
-        kept = folder.known(path, settings)
+        kept = None if force else folder.known(path, settings)
         if kept is None:
             say("Clocking a few calls, to see how much fits into the budget ...")
-            kept = Kept(settings, _plan(pairs, encoded, length, float(budget), begun)).save(path)
+            chosen = _plan(pairs, encoded, length, float(budget), begun)
+            folder.clear(path)  # what an earlier one left: with force alone there is any
+            kept = Kept(settings, chosen).save(path)
         work = Work(kept.plan, bool(chat), progress)
         job = Job(pairs, names, usable, path, float(budget), work, kept, begun - kept.spent, say)
         tuned, failed, job = _tuned(job)
@@ -121,6 +121,8 @@ def _plan(pairs: Sequence[Pair], encoded: Sequence[Encoded], length: int | None,
 
 def _tuned(job: Job) -> tuple[dict[str, Tuned], dict[str, str], Job]:
     """Each draft on the tuning prompts; of those that failed the reason.  Raises where none is left."""
+    if job.assisted:
+        job.tell("Half precision: the texts that are recorded are those of runs with a draft, which round differently.")
     found: dict[str, Tuned] = {}
     failed: dict[str, str] = {}
     for number, (name, pair) in enumerate(zip(job.names, job.pairs, strict=True), start=1):
