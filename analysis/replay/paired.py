@@ -6,7 +6,7 @@ of two policies is known far better than the speedup of either.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,9 +48,8 @@ def simultaneous(baseline: Totals, others: Sequence[Totals], looks: int | None =
     """
     logs, shares = _logs([baseline, *others])
     gain = logs[0] - logs[1:]
-    reach = _beyond([baseline, *others], shares, (1 - LEVEL) / 2 / max(1, looks or len(others)))[0, 1:]
-    with np.errstate(over="ignore"):  # of two or three prompts the upper end may be as good as infinite
-        ends = np.exp([gain, gain - reach, gain + reach]).T
+    reach = _beyond([baseline, *others], shares, (1 - LEVEL) / 2 / max(1, looks or len(others)), _from_first)[1:]
+    ends = np.exp([gain, gain - reach, gain + reach]).T
     return [Estimate(*map(float, row)) for row in ends]
 
 
@@ -65,7 +64,7 @@ def may_be_best(tried: Sequence[Totals]) -> tuple[Totals, ...]:
     if shares.shape[1] < 2:
         return tuple(tried)
     behind = logs[:, None] - logs[None, :]
-    beyond = _beyond(tried, shares, (1 - LEVEL) / max(1, len(tried) - 1))
+    beyond = _beyond(tried, shares, (1 - LEVEL) / max(1, len(tried) - 1), _apart)
     beaten = np.any(behind > np.maximum(beyond, _NOTHING), axis=1)
     return tuple(tried[number] for number in np.flatnonzero(~beaten).tolist())
 
@@ -104,19 +103,26 @@ def _logs(tried: Sequence[Totals]) -> tuple[np.ndarray, np.ndarray]:
     return np.log(total), seconds / total[:, None]
 
 
-def _beyond(tried: Sequence[Totals], shares: np.ndarray, tail: float) -> np.ndarray:
-    """How far the log ratio of every two may lie beside 0 by chance, float [K, K]; NaN for one prompt.
+def _beyond(
+    tried: Sequence[Totals], shares: np.ndarray, tail: float, apart: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """How far log ratios may lie beside 0 by chance, float as ``apart`` (of whom to whom) answers; NaN for one prompt.
 
     The half widths from the prompts (t) and from the prices (normal) are added as in ``analysis.intervals``.
     """
     if shares.shape[1] < 2:
-        return np.full((len(tried), len(tried)), np.nan)
+        return np.full_like(apart(shares), np.nan)
     mean = shares.mean(axis=0)
     _, free = weighed(np.zeros((len(mean), 1)), mean[:, None])
     by_prompts, by_prices = _reach(float(free[0]), tail)
-    variance = _apart((shares - mean) / np.sqrt(1 - mean))
-    prices = _apart(np.stack([each.shifts for each in tried]))
+    variance = apart((shares - mean) / np.sqrt(1 - mean))
+    prices = apart(np.stack([each.shifts for each in tried]))
     return np.sqrt(by_prompts**2 * variance + by_prices**2 * prices)
+
+
+def _from_first(rows: np.ndarray) -> np.ndarray:
+    """Sum of the squares of the difference of every row from the first, float [K]."""
+    return ((rows - rows[0]) ** 2).sum(axis=1)
 
 
 def _apart(rows: np.ndarray) -> np.ndarray:

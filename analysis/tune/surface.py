@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Collection, Sequence
 
@@ -35,6 +36,7 @@ def surface(found: Sequence[Totals], group: Collection[str], policy: str) -> Sur
     )
 
 
+@functools.lru_cache(maxsize=4096)
 def _place(policy: str) -> tuple[float, int] | None:
     """(threshold, cap) of a constant or of `dynamic`; None of any other."""
     if policy.partition(":")[0] not in ("constant", FAMILY):

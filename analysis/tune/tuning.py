@@ -47,12 +47,26 @@ def tune(
     family_of = settings_of(DEFAULT if families is None else families)
     # A copy: what is derived of a trace lives as long as it does.
     found, left_out = _replayed(dataclasses.replace(trace), family_of, cost)
-    constants = [each for each in found if family_of[each.policy] == CONSTANT]
-    if not constants:
+    if not any(family_of[each.policy] == CONSTANT for each in found):
         raise RuntimeError(f"nothing can be tuned on this trace: {next(iter(left_out.values()))}")
+    return choose(found, family_of, left_out, folds=folds, seed=seed)
+
+
+def choose(
+    found: Sequence[Totals],
+    family_of: Mapping[str, str],
+    left_out: Mapping[str, str] | None = None,
+    *,
+    folds: int = 5,
+    seed: int = 0,
+) -> Tuned:
+    """`tune` from what each setting costs on each prompt, in any order; constants are among them."""
+    found = sorted(found, key=lambda each: -each.speedup)
+    constants = [each for each in found if family_of[each.policy] == CONSTANT]
     held = best_held_out(constants, found, seed=seed)
     group = _group(found, held, {each.policy for each in constants})
     judged, policy = held_out(found, folds, seed), advised(held)
+    prompts = len(found[0].prompt_seconds)
     tuned = Tuned(
         policy=policy,
         speedup=_speedup(policy, held),
@@ -64,19 +78,19 @@ def tune(
         sentences=(),
         surface=surface(found, group, policy),
         tried=len(found),
-        prompts=trace.prompts,
+        prompts=prompts,
         held=held,
         looks=looks(found, family_of, seed),
         settings=_tried(found, family_of, constants[0], group),
         chosen={} if judged is None else judged.chosen,
-        folds=min(folds, trace.prompts),
-        left_out=left_out,
+        folds=min(folds, prompts),
+        left_out=dict(left_out or {}),
     )
     return dataclasses.replace(tuned, sentences=sentences(tuned))
 
 
 def _replayed(trace: Trace, family_of: Mapping[str, str], cost: CostModel) -> tuple[list[Totals], dict[str, str]]:
-    """Totals of every setting, fastest first, and why families could not be replayed, or not whole."""
+    """Totals of every setting, in the order given, and why families could not be replayed, or not whole."""
     texts = list(family_of)
     totals: dict[int, Totals] = {}
     left_out: dict[str, str] = {}
@@ -85,7 +99,7 @@ def _replayed(trace: Trace, family_of: Mapping[str, str], cost: CostModel) -> tu
             left_out.setdefault(family_of[texts[number]], str(found))
         else:
             totals[number] = found
-    return [totals[number] for number in sorted(totals, key=lambda each: (-totals[each].speedup, each))], left_out
+    return [totals[number] for number in sorted(totals)], left_out
 
 
 def _plain(found: Totals) -> Totals:
@@ -98,7 +112,7 @@ def _group(found: Sequence[Totals], held: HeldOut, constants: Collection[str]) -
 
     The fastest is always among them.
     """
-    beaten = set(constants) if held.gain.low > 1 else set()
+    beaten = set(constants) if held.gain.low > 1 and held.policy not in constants else set()
     if max(held.constant_speedup.low, held.policy_speedup.low) > 1:
         beaten.add(NO_DRAFT)
     ordered = sorted([*found, _plain(found[0])], key=lambda each: -each.speedup)
