@@ -70,7 +70,7 @@ _MODULES = {
     "oracle.records.runs": ("Runs",),
     "oracle.records.trace": ("Trace",),
     "oracle.workflows.diagnose": ("Diagnosis", "diagnose"),
-    "oracle.workflows.study": ("calibrate", "compare_traces", "diagnose", "fit", "report", "simulate", "stats"),
+    "oracle.workflows.study": ("calibrate", "compare_traces", "fit", "report", "simulate", "stats"),
     "oracle.workflows.train": ("train",),
     "oracle.workflows.tune": ("tune",),
     "oracle.workflows.validate": ("compare", "validate"),

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from oracle.workflows.diagnose import Diagnosis
 
 WIDTH = 79
-BUDGETS = {"demo": "75s"}  # where none is given; the embedded pair is small
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -54,7 +53,7 @@ def diagnose(
     from oracle.workflows.diagnose import diagnose as work
     from oracle.workflows.diagnose.kept import expect_free
 
-    seconds = seconds_of(budget or BUDGETS.get(models.named or "", "10m"))
+    seconds = None if budget is None else seconds_of(budget)
     expect_free(out, resume=output.resume, force=output.force)
     chosen = prompts.load()
     found = work(

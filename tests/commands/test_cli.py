@@ -148,7 +148,19 @@ def test_iterations_as_csv(trace, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kind", ["histogram", "variance", "position", "iterations", "hazard", "survival", "calibration", "roc", "heatmap", "surface"]
+    "kind",
+    [
+        "histogram",
+        "variance",
+        "position",
+        "iterations",
+        "hazard",
+        "survival",
+        "calibration",
+        "roc",
+        "heatmap",
+        "surface",
+    ],
 )
 def test_every_plot_without_a_display(trace, tmp_path, kind, monkeypatch):
     monkeypatch.setenv("DISPLAY", "nowhere:9")

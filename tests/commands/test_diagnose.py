@@ -82,7 +82,7 @@ def test_the_command_hands_on_what_was_typed(monkeypatch, tmp_path):
     words = ["--dataset", "demo-text", "--limit", "9", "--json", "--resume"]
     done = run("diagnose", tmp_path / "out", *words)
     assert done.exit_code == 0, done.output
-    assert (seen["pairs"], seen["prompts"], seen["budget"], seen["seed"]) == (["demo"], 9, 75, 0)
+    assert (seen["pairs"], seen["prompts"], seen["budget"], seen["seed"]) == (["demo"], 9, None, 0)
     assert seen["resume"] and '"policy": "constant:tokens=3"' in done.stdout
     run("diagnose", tmp_path / "out", "--target", "a", "--draft", "b", "--draft", "c", "--budget", "1h")
     assert seen["pairs"] == [None, "b", "c"] and seen["budget"] == 3600

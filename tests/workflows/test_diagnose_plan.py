@@ -62,6 +62,11 @@ def test_a_budget_that_is_too_small_is_told_the_least_and_that_is_enough():
         plan(SLOW, 60, 100, length=512)
 
 
+def test_where_nobody_named_a_budget_the_least_is_done():
+    found = plan(SLOW, 20, 100, strict=False)
+    assert (found.measured, found.repeats, found.recorded, found.max_new_tokens) == (2, 1, 2, LENGTHS[-1])
+
+
 def test_the_check_takes_what_is_left():
     assert check_plan(100, 10, 50) == (10, 1)
     assert check_plan(5, 10, 50) == (2, 1)  # the least that says anything

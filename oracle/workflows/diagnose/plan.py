@@ -69,11 +69,13 @@ def plan(
     *,
     spent: float = 0.0,
     reference: str = "plain",
+    strict: bool = True,
 ) -> Plan:
     """What to do in ``budget`` seconds: texts as long as some prompts allow, then prompts, then repeats.
 
     ``length`` is a limit of the texts that somebody asked for; so many seconds are ``spent`` already.  Raises
-    `TooShort`, a ValueError, with the least that would do, and ValueError for fewer than `LEAST` prompts.
+    `TooShort`, a ValueError, with the least that would do (where not ``strict``, the least is done), and ValueError for
+    fewer than `LEAST` prompts.
     """
     expect_prompts(available)
     seconds = budget - spent
@@ -82,7 +84,7 @@ def plan(
     for work in works:
         if work.fits(seconds, FEW):
             return work.plan(seconds, FEW)
-    if works[-1].fits(seconds, 2):
+    if works[-1].fits(seconds, 2) or not strict:
         return works[-1].plan(seconds, 2)
     least = spent + works[-1].least
     raise TooShort(

@@ -26,7 +26,7 @@ from oracle.workflows.diagnose.stages import Tuned, Work, reference, tune_draft
 from oracle.workflows.inputs import several
 
 Prompts = PromptSet | Iterable[str] | Iterable[Sequence[int]]
-BUDGET = 600.0  # seconds
+BUDGETS = {"demo": 75.0, "": 600.0}  # seconds, where none are given: the embedded pair, which is small, and others
 _MOST_PROMPTS = 1000  # of a large data set, drawn at random, from which all others are taken
 
 
@@ -35,7 +35,7 @@ def diagnose(
     prompts: Prompts,
     out: str | Path = "runs/diagnosis",
     *,
-    budget: float = BUDGET,
+    budget: float | None = None,
     max_new_tokens: int | None = None,
     chat: bool = False,
     seed: int = 0,
@@ -44,7 +44,8 @@ def diagnose(
     progress: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> Diagnosis:
-    """Say whether a draft pays on ``prompts``, why, and which setting to use, in about ``budget`` seconds.
+    """Say whether a draft pays on ``prompts``, why, and which setting to use, in about ``budget`` seconds (default: 600,
+    or the least that will do).
 
     Several pairs of one target are several drafts, of which the best is checked.  Prompts are drawn with ``seed``: on
     some, plain decoding, the library's default and a constant are clocked, prices fitted, a trace recorded, settings
@@ -57,20 +58,21 @@ def diagnose(
     begun = time.monotonic()
     path, pairs = folder.expect_free(out, resume=resume, force=force), tuple(several(pair))
     names, length = _names(pairs), None if max_new_tokens is None else whole("max_new_tokens", max_new_tokens)
-    if not budget > 0:
+    if budget is not None and not budget > 0:
         raise ValueError(f"budget is {budget}; it must be a number of seconds above 0")
+    given, budget = budget is not None, float(BUDGETS.get(pairs[0].name, BUDGETS[""]) if budget is None else budget)
     usable, encoded = _usable(pairs, prompts, chat, seed)
-    settings = _settings(pairs, encoded, budget=float(budget), max_new_tokens=length, chat=bool(chat), seed=seed)
+    settings = _settings(pairs, encoded, budget=budget, max_new_tokens=length, chat=bool(chat), seed=seed)
     say = tell or (lambda line: None)
     with folder.held(path):
         kept = None if force else folder.known(path, settings)
         if kept is None:
             say("Clocking a few calls, to see how much fits into the budget ...")
-            chosen = _plan(pairs, encoded, length, float(budget), begun)
+            chosen = _plan(pairs, encoded, length, budget, begun, strict=given)
             folder.clear(path)  # what an earlier one left: with force alone there is any
             kept = Kept(settings, chosen).save(path)
         work = Work(kept.plan, bool(chat), progress)
-        job = Job(pairs, names, usable, path, float(budget), work, kept, begun - kept.spent, say)
+        job = Job(pairs, names, usable, path, budget, work, kept, begun - kept.spent, say)
         tuned, failed, job = _tuned(job)
         return conclude(job, tuned, failed)
 
@@ -116,7 +118,8 @@ def _plan(pairs: Sequence[Pair], encoded: Sequence[Encoded], length: int | None,
     speeds = [probe(pair, encoded, length or LENGTHS[0], budget / len(pairs)) for pair in pairs]
     speed = replace(speeds[0], drawn=max(each.drawn for each in speeds))
     spent = time.monotonic() - begun
-    return plan(speed, budget, len(encoded), len(pairs), length, spent=spent, reference=reference(pairs[0]))
+    how = {"spent": spent, "reference": reference(pairs[0]), "strict": strict}
+    return plan(speed, budget, len(encoded), len(pairs), length, **how)
 
 
 def _tuned(job: Job) -> tuple[dict[str, Tuned], dict[str, str], Job]:
