@@ -44,10 +44,9 @@ def diagnose(
     progress: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> Diagnosis:
-    """Say whether a draft pays on ``prompts``, why, and which setting to use, in about ``budget`` seconds (default: 600,
-    or the least that will do).
+    """Say whether a draft pays on ``prompts``, why, and which setting to use, in about ``budget`` seconds.
 
-    Several pairs of one target are several drafts, of which the best is checked.  Prompts are drawn with ``seed``: on
+    Without a budget that is ten minutes, or the least that will do.  Several pairs of one target are several drafts, of which the best is checked.  Prompts are drawn with ``seed``: on
     some, plain decoding, the library's default and a constant are clocked, prices fitted, a trace recorded, settings
     tuned; on others, the one that comes out is clocked beside no draft, the default and the best constant.  Texts are
     as long as the budget allows, or of at most ``max_new_tokens``.  In half precision the trace holds the text of
@@ -114,12 +113,14 @@ def _settings(pairs: Sequence[Pair], encoded: Sequence[Encoded], **given: Any) -
     }
 
 
-def _plan(pairs: Sequence[Pair], encoded: Sequence[Encoded], length: int | None, budget: float, begun: float) -> Plan:
+def _plan(
+    pairs: Sequence[Pair], encoded: Sequence[Encoded], length: int | None, budget: float, begun: float, *, strict: bool
+) -> Plan:
     speeds = [probe(pair, encoded, length or LENGTHS[0], budget / len(pairs)) for pair in pairs]
     speed = replace(speeds[0], drawn=max(each.drawn for each in speeds))
     spent = time.monotonic() - begun
-    how = {"spent": spent, "reference": reference(pairs[0]), "strict": strict}
-    return plan(speed, budget, len(encoded), len(pairs), length, **how)
+    kind, found = reference(pairs[0]), len(encoded)
+    return plan(speed, budget, found, len(pairs), length, spent=spent, reference=kind, strict=strict)
 
 
 def _tuned(job: Job) -> tuple[dict[str, Tuned], dict[str, str], Job]:
