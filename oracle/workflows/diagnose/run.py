@@ -46,13 +46,14 @@ def diagnose(
 ) -> Diagnosis:
     """Say whether a draft pays on ``prompts``, why, and which setting to use, in about ``budget`` seconds.
 
-    Without a budget that is ten minutes, or the least that will do.  Several pairs of one target are several drafts, of which the best is checked.  Prompts are drawn with ``seed``: on
-    some, plain decoding, the library's default and a constant are clocked, prices fitted, a trace recorded, settings
-    tuned; on others, the one that comes out is clocked beside no draft, the default and the best constant.  Texts are
-    as long as the budget allows, or of at most ``max_new_tokens``.  In half precision the trace holds the text of
-    assisted runs.  Everything stays in folders of ``out``: ``resume`` goes on after an interruption, ``force`` begins
-    anew.  ``tell`` is given a line before each long step.  Raises ValueError for arguments that make no sense, a
-    budget that is too small or fewer than four usable prompts, RuntimeError for a run that failed.
+    Without a budget that is ten minutes, or the least that will do. Several pairs of one target are several drafts,
+    of which the best is checked. Prompts are drawn with ``seed``: on some, plain decoding, the library's default
+    and a constant are clocked, prices fitted, a trace recorded, settings tuned; on others, the one that comes out
+    is clocked beside no draft, the default and the best constant. Texts are as long as the budget allows, or of at
+    most ``max_new_tokens``. In half precision the trace holds the text of assisted runs. Everything stays in
+    folders of ``out``: ``resume`` goes on after an interruption, ``force`` begins anew. ``tell`` is given a line
+    before each long step. Raises ValueError for arguments that make no sense, a budget that is too small or fewer
+    than four usable prompts, RuntimeError for a run that failed.
     """
     begun = time.monotonic()
     path, pairs = folder.expect_free(out, resume=resume, force=force), tuple(several(pair))
