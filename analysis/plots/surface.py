@@ -80,7 +80,7 @@ def _marks(ax: Axes, data: Surface) -> None:
             *at,
             linestyle="none",
             marker=marker,
-            markersize={"*": 10, "o": 14}.get(marker, 9),
+            markersize={"*": 9, "o": 12}.get(marker, 9),
             markerfacecolor=colour if filled else "none",
             markeredgecolor="white" if filled else colour,
             markeredgewidth=0.8 if filled else 1.8,

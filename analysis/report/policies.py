@@ -16,7 +16,8 @@ from analysis.study import Study, canonical
 from analysis.verdict import NO_DRAFT
 from oracle.policies import parse
 from oracle.policies.library import settings_of
-from oracle.settings.transformers import lines
+from oracle.settings import nearest
+from oracle.settings.transformers import ENGINE, lines
 
 _NAMED = 8  # settings that a sentence names
 
@@ -234,9 +235,21 @@ def settings(study: Study) -> Markup:
             " value that it starts from."
         )
         parts.append(tag("p", words, class_="note"))
+    parts.append(_other_engines(advice, held.constant))
     if study.sweep.left_out:
         words = f"Not tried, because the trace recorded too little for them: {', '.join(study.sweep.left_out)}."
         parts.append(tag("p", words, class_="note"))
+    return join(parts)
+
+
+def _other_engines(advice: str, constant: str) -> Markup:
+    """The same in other engines, or the best constant where they lack the rule."""
+    parts = []
+    for each, told in nearest(advice, constant):
+        if each.engine != ENGINE:
+            code, label = tag("code", each.text), f"Settings to paste for {each.engine}"
+            parts.append(tag("p", f"{each.engine} {each.version}. {told}", class_="note"))
+            parts.append(tag("pre", code, tabindex="0", role="region", aria_label=label))
     return join(parts)
 
 

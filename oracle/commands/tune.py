@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +13,7 @@ from oracle.commands.groups import takes
 from oracle.commands.inputs import check_together, describe, load_trace
 from oracle.commands.notes import note, say
 from oracle.commands.numbers import gain_text, interval_text, policy_text
-from oracle.commands.options import Force, InSample, Json, OneTrace, Policies, PriceOptions, Seed
+from oracle.commands.options import Force, InSample, Json, OneTrace, Policies, PriceOptions
 from oracle.commands.programs import plain, show_json
 from oracle.commands.tables import show_table
 
@@ -36,7 +36,6 @@ def tune(
     folds: Annotated[
         int, typer.Option("--folds", help="Parts of the prompts that the optimism is found with."), Between(2, 100)
     ] = 5,
-    seed: Annotated[int, typer.Option("--seed", help="Deals the prompts into parts."), Seed] = 0,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw speedup over threshold and cap here.")] = None,
     in_sample: InSample = False,
     force: Force = False,
@@ -49,16 +48,18 @@ def tune(
     """
     from analysis.plots.canvas import FORMATS
     from analysis.tune import tune as tuned
-    from analysis.tune.grid import ALL, DEFAULT
+    from analysis.tune.grid import ALL, DEFAULT, settings_of
     from oracle.policies.names import taken_in_sample
 
     if plot is not None:
         check_file(plot, FORMATS, made=PICTURE, force=force)
     added = [text if text.strip() == ALL or not in_sample else taken_in_sample(text) for text in policy or ()]
+    families = [*DEFAULT, *added]
+    settings_of(families)  # what will not do is said before anything is loaded
     loaded = load_trace(trace)
     cost = prices.load()
     check_together(loaded, cost=cost)
-    found = tuned(loaded, cost, [*DEFAULT, *added], folds=folds, seed=seed)
+    found = tuned(loaded, cost, families, folds=folds)
     if as_json:
         show_json(_answer(found))
     else:
@@ -70,6 +71,8 @@ def tune(
 
 def show_tuned(found: Tuned, title: str) -> None:
     """A row for each family, what is to be said of them, and the lines to paste."""
+    from oracle.settings import nearest
+
     columns = ["best of the family", "tried", "speedup\nin sample", "held out\n[95 %]", "% over the\ntuned constant"]
     rows = [
         [
@@ -85,31 +88,21 @@ def show_tuned(found: Tuned, title: str) -> None:
     say("Held out: each half of the prompts under what the other half chose; all intervals hold at once.")
     for sentence in found.sentences:
         say(sentence)
-    for each, nearest in pasted(found):
-        say(f"\n{settings_text(each, nearest)}", lines=True)
+    for each, told in nearest(found.policy, found.constant, found.simplest):
+        say(f"\n{settings_text(each, told)}", lines=True)
 
 
-def pasted(found: Tuned) -> list[tuple[Settings, str]]:
-    """What to paste, one entry an engine; the tuned constant by name where an engine lacks what is advised."""
-    from oracle.settings import settings
-
-    advised, constants = settings(found.policy), settings(found.constant)
-    return [
-        (each, "") if each.text is not None else (constant, f"{each.note} The tuned constant, {found.constant}:")
-        for each, constant in zip(advised, constants, strict=True)
-    ]
-
-
-def settings_text(settings: Settings, before: str = "") -> str:
+def settings_text(settings: Settings, told: str) -> str:
     """Some lines: the engine, what to know, what to paste."""
-    told = before or settings.note
     return "\n".join(line for line in (f"{settings.engine} {settings.version}. {told}", settings.text) if line)
 
 
-def _answer(found: Tuned) -> dict:
+def _answer(found: Tuned) -> dict[str, Any]:
     """Everything, and the settings to paste."""
-    answer = plain(found)
-    return answer | {"paste": [plain(each) | {"instead": before or None} for each, before in pasted(found)]}
+    from oracle.settings import nearest
+
+    paste = [plain(each) | {"note": told} for each, told in nearest(found.policy, found.constant, found.simplest)]
+    return plain(found) | {"paste": paste}
 
 
 def _warn(found: Tuned, trace: Trace, cost: CostModel) -> None:

@@ -13,3 +13,23 @@ def settings(policy: str) -> tuple[Settings, ...]:
     """What to paste for ``policy``, one entry an engine.  Raises ValueError for an unknown policy."""
     rule = as_policy(policy)
     return tuple(engine.settings(rule) for engine in ENGINES)
+
+
+def nearest(policy: str, constant: str, alike: str | None = None) -> tuple[tuple[Settings, str], ...]:
+    """What to paste in each engine, and what to know of it.
+
+    Where an engine lacks the rule of ``policy``: that of ``alike``, which the data do not tell from it, else
+    ``constant``, the best constant.
+    """
+    instead = {f"The tuned constant, {constant}:": settings(constant)}
+    if alike is not None and alike not in (policy, constant):
+        instead = {f"Not distinguishable from {policy}, {alike}:": settings(alike)} | instead
+    return tuple(_nearest(found, number, instead) for number, found in enumerate(settings(policy)))
+
+
+def _nearest(found: Settings, number: int, instead: dict[str, tuple[Settings, ...]]) -> tuple[Settings, str]:
+    """``found``, or the first of ``instead`` that the engine of that ``number`` has, with why."""
+    if found.text is not None:
+        return found, found.note
+    words, fallback = next((words, each[number]) for words, each in instead.items() if each[number].text is not None)
+    return fallback, f"{found.note} {words}"

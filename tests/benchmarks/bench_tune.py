@@ -6,6 +6,9 @@ Where acceptance is independent and the signals say nothing, no policy beats the
 lengths tie, hundreds of settings are nearly as good.  For 10, 20 and 40 prompts it prints the share of traces on which
 a policy is advised that is none, with its 95 % interval (nominal: at most 2.5 %), beside the share on which the best of
 the sample is such a policy; then the share on which a policy is advised where the confidence foretells acceptance.
+
+Measured: a million tokens take 11 s of processor time.  Of 200 traces of 10 prompts 3.5 % (1.7 to 7.0 %) are advised a
+policy, where the best of the sample is one in 48 %.
 """
 
 import argparse

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def tuned_in_parts(trace: Trace, cost: CostModel, families: Sequence[str], promp
     """
     family_of = settings_of(families)
     texts = list(family_of)
-    whole = {texts[number]: each for number, each in simulate_totals(trace, texts, cost)}
+    whole = {texts[number]: each for number, each in simulate_totals(trace, texts, cost) if isinstance(each, Totals)}
     for begin in range(0, trace.prompts - prompts + 1, prompts):
         part = np.arange(begin, begin + prompts)
         yield choose([_of(whole[text], part) for text in texts], family_of)
@@ -36,9 +36,3 @@ def _of(found: Totals, part: np.ndarray) -> Totals:
         prefill_seconds=found.prefill_seconds[part],
         prompt_seconds=found.prompt_seconds[part],
     )
-
-
-def best_of_all(trace: Trace, cost: CostModel, families: Sequence[str]) -> Mapping[str, float]:
-    """Speedup of every setting on the whole trace: the truth, where it is long."""
-    texts = list(settings_of(families))
-    return {texts[number]: each.speedup for number, each in simulate_totals(trace, texts, cost)}

@@ -21,6 +21,7 @@ COMMANDS = [
     "diagnose",
     "collect",
     "simulate",
+    "tune",
     "compare",
     "iterations",
     "measure",

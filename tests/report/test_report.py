@@ -404,6 +404,7 @@ def test_policies_stand_beside_the_best_constant_and_the_settings_in_their_group
     assert "No other setting may be the best: constant:tokens=3 is faster than each of them" in text
     data = trace(pattern("++++++++-" * 3), pattern("+-" * 9, index=1), pattern("+++-" * 5, index=2), max_overrun=32)
     text = report([Source(data)], tmp_path / "few.html", policies=["constant:tokens=1"]).read_text(encoding="utf-8")
+    assert "vllm 0." in text and "--speculative-config" in text and "--spec-draft-n-max" in text
     group = re.search(r"Not distinguishable from the best .* are (\d+) of (\d+): ([^<]*) and (\d+) more\.", text)
     assert group and len(group[3].split(", ")) == 8 and 8 + int(group[4]) == int(group[1]) <= int(group[2])
 

@@ -6,7 +6,7 @@ import pytest
 
 from oracle.policies import POLICIES, parse
 from oracle.policies.library import settings_of
-from oracle.settings import settings
+from oracle.settings import nearest, settings
 
 ENGINES = ["transformers", "vllm", "llama.cpp", "sglang"]
 
@@ -63,6 +63,15 @@ def test_a_rule_that_only_one_engine_has():
     assert fragment(of("margin", "vllm").text)["enable_adaptive_verification"] is True
     assert of("dynamic", "vllm").text is of("ema", "sglang").text is of("svip", "transformers").text is None
     assert "EAGLE" in of("ema", "sglang").note
+
+
+def test_what_an_engine_lacks_is_replaced_by_what_comes_nearest():
+    found = dict(zip(ENGINES, nearest("survival", "constant:tokens=6", "dynamic:threshold=0.5,tokens=9"), strict=True))
+    assert fragment(found["transformers"][0].text)["num_assistant_tokens"] == 9
+    assert "Not distinguishable from survival, dynamic:threshold=0.5,tokens=9:" in found["transformers"][1]
+    assert fragment(found["vllm"][0].text)["num_speculative_tokens"] == 6
+    assert found["sglang"][1].endswith("The tuned constant, constant:tokens=6:")
+    assert nearest("constant", "constant:tokens=6")[1] == (of("constant", "vllm"), "The same rule.")
 
 
 def test_no_draft_is_a_setting_too():

@@ -18,7 +18,7 @@ def test_it_does_not_fool_its_user(prompts, traces):
     fooled = sum(not each.policy.startswith("constant") for each in found)
     assert len(found) == traces and fooled <= 4  # 2.5 % of 40 are one; more than 4 come once in 300 times
     in_sample = sum(not each.settings[0].policy.startswith("constant") for each in found)
-    assert in_sample > traces / 3 > 2 * fooled  # what the best of a sample alone would say
+    assert in_sample >= traces / 4 > 2 * fooled  # what the best of a sample alone would say
     for each in found:
         said = any("No setting that was tried is seen to beat the best constant" in text for text in each.sentences)
         assert said == (each.over_constant.low <= 1)
