@@ -42,15 +42,16 @@ if TYPE_CHECKING:
     from oracle.prompts.sets import load_prompts
     from oracle.records.runs import Runs
     from oracle.records.trace import Trace
+    from oracle.workflows.diagnose import Diagnosis, diagnose
     from oracle.workflows.study import calibrate, compare_traces, fit, ladder, report, simulate, stats
     from oracle.workflows.train import train
     from oracle.workflows.tune import tune
     from oracle.workflows.validate import compare, validate
 
 __all__ = [
-    "Budget", "Chat", "CostModel", "Pair", "Runs", "Source", "Trace", "Until", "calibrate", "collect", "compare",
-    "compare_traces", "fit", "ladder", "list_policies", "load_pair", "load_prompts", "measure", "parse",
-    "plot_calibration", "plot_hazard", "plot_headroom", "plot_heatmap", "plot_histogram", "plot_iterations",
+    "Budget", "Chat", "CostModel", "Diagnosis", "Pair", "Runs", "Source", "Trace", "Until", "calibrate", "collect",
+    "compare", "compare_traces", "diagnose", "fit", "ladder", "list_policies", "load_pair", "load_prompts", "measure",
+    "parse", "plot_calibration", "plot_hazard", "plot_headroom", "plot_heatmap", "plot_histogram", "plot_iterations",
     "plot_position", "plot_prediction", "plot_roc", "plot_simulated_vs_measured", "plot_surface", "plot_survival",
     "plot_variance", "predict", "report", "save", "simulate", "stats", "train", "tune", "validate",
 ]  # fmt: skip
@@ -71,6 +72,7 @@ _MODULES = {
     "oracle.prompts.sets": ("load_prompts",),
     "oracle.records.runs": ("Runs",),
     "oracle.records.trace": ("Trace",),
+    "oracle.workflows.diagnose": ("Diagnosis", "diagnose"),
     "oracle.workflows.study": ("calibrate", "compare_traces", "fit", "ladder", "report", "simulate", "stats"),
     "oracle.workflows.train": ("train",),
     "oracle.workflows.tune": ("tune",),

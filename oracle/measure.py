@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from oracle.prompts.sets import PromptSet
     from oracle.timing import Clock
 
+WARM_UP = 32  # new tokens of the calls before those that count
 # See `_binding`.
 _BINDING = (
     "target", "draft", "prompts", "system", "template_args", "template_date", "prompts_sha256", "policies", "repeats",
@@ -314,9 +315,12 @@ def _observe(plan: Plan, prompt: Encoded, policy: Policy, state: State) -> tuple
 
 
 def _warm_up(plan: Plan) -> None:
-    """Every arm once on the longest prompt: the first call of anything is slower than the rest."""
+    """Every arm once on the longest prompt: the first call of anything is slower than the rest.
 
+    Some iterations of it show all that there is to get used to.
+    """
     longest = max(plan.prompts, key=lambda prompt: len(prompt.tokens))
+    longest = replace(longest, max_new_tokens=min(WARM_UP, longest.max_new_tokens))
     for policy in plan.arms.values():
         _observe(plan, longest, policy, plan.start(policy))
 

@@ -49,7 +49,8 @@ def simultaneous(baseline: Totals, others: Sequence[Totals], looks: int | None =
     logs, shares = _logs([baseline, *others])
     gain = logs[0] - logs[1:]
     reach = _beyond([baseline, *others], shares, (1 - LEVEL) / 2 / max(1, looks or len(others)), _from_first)[1:]
-    ends = np.exp([gain, gain - reach, gain + reach]).T
+    with np.errstate(over="ignore"):  # of two or three prompts the upper end may be as good as infinite
+        ends = np.exp([gain, gain - reach, gain + reach]).T
     return [Estimate(*map(float, row)) for row in ends]
 
 

@@ -16,6 +16,7 @@ from oracle.commands import (
     collect,
     compare,
     demo,
+    diagnose,
     fit,
     iterations,
     measure,
@@ -112,6 +113,7 @@ def options(
 
 for module in (
     demo,
+    diagnose,
     collect,
     simulate,
     tune,

@@ -17,7 +17,7 @@ from types import FrameType
 
 from oracle.commands.text import LIMIT, one_line, shell
 
-RESUMABLE = ("collect", "measure", "calibrate", "validate")
+RESUMABLE = ("collect", "measure", "calibrate", "validate", "diagnose")
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 _IMPORTING = "<frozen importlib._bootstrap>"
 

@@ -81,14 +81,13 @@ def load_cost(path: Path, any_cost: bool) -> CostModel:
 
 
 @dataclass(frozen=True)
-class PairOptions:
-    """Which two models, where, and on how many processor threads."""
+class ModelOptions:
+    """Which target, where the models run, and on how many processor threads; the draft is a subclass's."""
 
     pair: Annotated[
         str | None, typer.Option("--pair", help="A named pair: demo, pythia, opt, codegen, llama, starcoder, vicuna.")
     ] = None
     target: Annotated[str | None, typer.Option("--target", help="Target model: hub name or local directory.")] = None
-    draft: Annotated[str | None, typer.Option("--draft", help="Draft model: hub name or local directory.")] = None
     dtype: Annotated[str, typer.Option("--dtype", help="auto (the checkpoint's), float32, bfloat16 or float16.")] = (
         "auto"
     )
@@ -113,23 +112,27 @@ class PairOptions:
         Between(1, 4 * PROCESSORS, because=f" (four times the processors here, {PROCESSORS})"),
     ] = None
 
-    def __post_init__(self) -> None:
+    @property
+    def named(self) -> str | None:
+        """The name of the pair: the embedded one where nothing is named; None where target and draft are."""
+        return "demo" if self.pair is None and self.target is None else self.pair
+
+    def check(self, draft: str | None) -> None:
+        """Raise ValueError for a dtype that there is not, and for models that are named twice or by half."""
         from oracle.models.pairs import DTYPES
 
         expect_one_of("--dtype", self.dtype, DTYPES)
-        if self.pair is not None and (self.target is not None or self.draft is not None):
+        if self.pair is not None and (self.target is not None or draft is not None):
             raise ValueError(f"--pair {self.pair} and --target or --draft exclude each other: give one of them")
-        if (self.target is None) != (self.draft is None):
-            given, missing = ("--target", "--draft") if self.draft is None else ("--draft", "--target")
+        if (self.target is None) != (draft is None):
+            given, missing = ("--target", "--draft") if draft is None else ("--draft", "--target")
             raise ValueError(f"{given} is given without {missing}: a pair needs both, or --pair NAME")
 
-    def load(self) -> Pair:
-        """The pair that is named; the embedded one where none is."""
-        from oracle.models.decoding import switched_off
+    def load_with(self, draft: str | None) -> Pair:
+        """The target with this draft, or the pair that is named."""
         from oracle.models.pairs import load_pair
 
-        name = "demo" if self.pair is None and self.target is None else self.pair
-        if name == "demo":
+        if self.named == "demo":
             note("Using the embedded pair: a toy that shows the mechanics, not anyone's speedup.")
         if self.threads is not None:
             import torch
@@ -137,19 +140,68 @@ class PairOptions:
             torch.set_num_threads(self.threads)
         with warnings_as_notes():
             found = load_pair(
-                name,
+                self.named,
                 target=self.target,
-                draft=self.draft,
+                draft=draft,
                 dtype=self.dtype,
                 device=self.device,
                 draft_device=self.draft_device,
                 allow_token_differences=self.allow_token_differences,
             )
-        for role, model in (("target", found.target), ("draft", found.draft)):
-            if left_out := switched_off(model):
-                settings = ", ".join(f"{key}={value}" for key, value in left_out.items())
-                note(f"Note: decoding is greedy; the {role}'s own generation settings are switched off: {settings}.")
+        _say_switched_off(("target", found.target), ("draft", found.draft))
         return found
+
+
+def _say_switched_off(*models: tuple[str, Any]) -> None:
+    """Name the generation settings that a checkpoint brings along and that are not used."""
+    from oracle.models.decoding import switched_off
+
+    for role, model in models:
+        if left_out := switched_off(model):
+            settings = ", ".join(f"{key}={value}" for key, value in left_out.items())
+            note(f"Note: decoding is greedy; the {role}'s own generation settings are switched off: {settings}.")
+
+
+@dataclass(frozen=True)
+class PairOptions(ModelOptions):
+    """Which two models, where, and on how many processor threads."""
+
+    draft: Annotated[str | None, typer.Option("--draft", help="Draft model: hub name or local directory.")] = None
+
+    def __post_init__(self) -> None:
+        self.check(self.draft)
+
+    def load(self) -> Pair:
+        """The pair that is named; the embedded one where none is."""
+        return self.load_with(self.draft)
+
+
+@dataclass(frozen=True)
+class DraftsOptions(ModelOptions):
+    """A target and one draft or several, where, and on how many processor threads."""
+
+    draft: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--draft", help="Draft model: hub name or local directory; give it several times to compare drafts."
+        ),
+        Once(),
+    ] = None
+
+    def __post_init__(self) -> None:
+        self.check(self.draft[0] if self.draft else None)
+
+    def load(self) -> list[Pair]:
+        """A pair for each draft, all of one target; the embedded pair where none is named."""
+        from oracle.models.pairs import with_draft
+
+        first, *others = self.draft or [None]
+        pair, device = self.load_with(first), self.draft_device or self.device
+        allow = {"allow_token_differences": self.allow_token_differences}
+        with warnings_as_notes():
+            pairs = [pair, *(with_draft(pair, str(each), dtype=self.dtype, device=device, **allow) for each in others)]
+        _say_switched_off(*(("draft", each.draft) for each in pairs[1:]))
+        return pairs
 
 
 def template_arguments(words: Sequence[str]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oracle.models.checks import check_tokenizers, encoder_decoder, remarks
+from oracle.models.identity import name_of
 from oracle.models.loading import check_device, load_config, load_model, load_tokenizer, locate
 from oracle.models.pair import Pair
 
@@ -62,6 +63,32 @@ def load_pair(
     pair = Pair(models[0], models[1], shared, name or " + ".join(sources), facts, contradicting)
     remarks(pair)  # said where prompts are read; here only whether there is a reason against it
     return pair
+
+
+def with_draft(
+    pair: Pair,
+    draft: str | Path,
+    *,
+    dtype: str = "auto",
+    device: str | None = None,
+    allow_token_differences: bool = False,
+) -> Pair:
+    """The target of ``pair`` with another draft, by hub name or local directory; ``device`` None: the target's.
+
+    Warns and raises as `load_pair` does.
+    """
+    source, device = str(draft), device or str(pair.target.device)
+    check_device(device)
+    where = locate(source)
+    if load_config(source, where).is_encoder_decoder:
+        raise ValueError(encoder_decoder("draft", source))
+    tokenizers, sources = [pair.tokenizer, load_tokenizer(source, where)], (name_of(pair.target), source)
+    shared, facts, contradicting = _shared(tokenizers, sources, allow_token_differences)
+    found = Pair(
+        pair.target, load_model(source, where, dtype, device), shared, " + ".join(sources), facts, contradicting
+    )
+    remarks(found)
+    return found
 
 
 def _shared(

@@ -51,9 +51,9 @@ class PromptFacts:
     odd: dict[str, str] = field(default_factory=dict)
 
     def to_meta(self) -> dict[str, Any]:
-        """What a trace keeps of it."""
-        names = ("first", "last", "bos", "with_bos", "twice_bos", "eos", "ends_in_eos", "without_system")
-        return {name: getattr(self, name) for name in (*names, "without_history", "odd")}
+        """What a trace keeps of it, in JSON's types: in memory it is what is read back."""
+        names = ("first", "last", "bos", "with_bos", "twice_bos", "ends_in_eos", "without_system", "without_history")
+        return {name: getattr(self, name) for name in (*names, "odd")} | {"eos": [list(each) for each in self.eos]}
 
 
 def look(

@@ -18,6 +18,7 @@ KEYS = [
 ]  # fmt: skip
 COMMANDS = [
     "demo",
+    "diagnose",
     "collect",
     "simulate",
     "tune",
