@@ -12,7 +12,7 @@ from analysis.replay.oracles import ORACLES
 from oracle.policies import POLICIES
 from oracle.policies.facts import Facts, facts
 
-TEXT = """# Policies
+TEXT = '''# Policies
 
 Written by `python data/write_policies.py` from the policies themselves; do not edit. `oracle policies NAME` says all of
 one.
@@ -26,9 +26,30 @@ These exist in simulation only, because they read what no draft can know:
 
 {oracles}
 
-A policy of your own is a class in a file, written `path/to/file.py:Name:key=value`, or an object handed to the Python
-functions.
-"""
+## One of your own
+
+A small class of `oracle.policies.Policy`, or a plain function `stop(signals)`: hand an object of it to
+`oracle.simulate`, `measure`, `validate` or `report`, or write `--policy path/to/file.py:Name:key=value`, which runs
+that file. A rule answers for many drafts at once, one a row:
+
+```python
+from dataclasses import dataclass
+import numpy as np
+from oracle.policies import Policy
+
+@dataclass(frozen=True)
+class Unsure(Policy):
+    """Stop once any token of the draft so far was unlikely."""
+    tokens: int = 8
+    least: float = 0.3
+    def budget(self, state): return self.tokens
+    def stop(self, signals, state): return np.minimum.accumulate(signals.confidence, axis=1) < self.least
+
+oracle.simulate(trace, Unsure(least=0.2)).speedup
+```
+
+To add one to the toolkit, put it beside its like in `oracle/policies/` and list it in `POLICIES` of `names.py`.
+'''
 
 
 RULES = {

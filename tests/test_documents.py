@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-WRITERS = {"POLICIES.md": "write_policies.py"}
+WRITERS = {
+    "POLICIES.md": "write_policies.py",
+    "results/FINDINGS.md": "write_findings.py",
+    "results/VALIDATION.md": "write_validation.py",
+}
 
 
 @pytest.mark.parametrize("document", WRITERS)
