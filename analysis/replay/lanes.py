@@ -55,7 +55,7 @@ class Natural(NamedTuple):
 
 
 def natural(book: Book, policy: Policy, player: Policy | None = None) -> Natural:
-    """One scan of the trace, for a policy that `judges_alone`; errors name the one that plays it, where there is one."""
+    """One scan of the trace, for a policy that `judges_alone`; errors name its ``player`` where it has one."""
     signals = book.all_signals(player or policy)
     answer = ask(policy, "judge", signals) if isinstance(policy, TokenRule) else None
     if answer is None:

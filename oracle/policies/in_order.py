@@ -47,7 +47,7 @@ class InOrder(Policy):
         return 0
 
     def after(self, numbers: Numbers, drafted: int, accepted: int, values: Sequence[float]) -> Numbers:
-        """After an iteration of ``drafted`` tokens; ``values`` are those of its `signal`, and maybe of tokens past it."""
+        """After an iteration; ``values`` are of the `signal` of its ``drafted`` tokens, and maybe of some past them."""
         return numbers
 
     def start(self, lanes: int, cost: Prices | None = None) -> State:
@@ -68,13 +68,9 @@ class InOrder(Policy):
         return getattr(signals, self.signal).tolist() if self.signal else [[]] * signals.shape[0]
 
 
-def in_numbers(policy: Policy) -> bool:
+def in_numbers(policy: InOrder) -> bool:
     """Whether a policy may be walked in plain numbers: not where a subclass changed what it is in arrays alone."""
-    if (
-        not isinstance(policy, InOrder)
-        or overrides(policy, "send")
-        or type(policy).next_prompt is not InOrder.next_prompt
-    ):
+    if type(policy).next_prompt is not InOrder.next_prompt or overrides(policy, "send"):
         return False
     same = [("first", "start"), ("most", "budget"), ("after", "update")]
     if overrides(policy, "stop"):
