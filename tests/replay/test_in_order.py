@@ -16,7 +16,9 @@ from oracle.policies import POLICIES, parse
 from oracle.policies.bandits import TapOut
 from oracle.policies.contract import unseen
 from oracle.policies.counting import Ema
+from oracle.policies.gains import pays_no_more
 from oracle.policies.in_order import InOrder, in_numbers, numbers_of
+from oracle.policies.trained import Margin
 
 ARMS = "tapout:arms=1/survival/kangaroo:threshold=0.3+tokens=4/12"
 EVERY = [p for p in map(parse, (*POLICIES, *LEARNING, ARMS)) if isinstance(p, InOrder)]
@@ -56,6 +58,16 @@ def test_a_policy_with_arrays_of_its_own_learns_the_same_to_the_last_bit(policy)
         state = policy.update(state, sent, np.array([accepted]), unseen(sent))
         numbers = policy.after(numbers, drafted, accepted, ())
         assert tuple(numbers_of(state)[0]) == tuple(numbers)
+
+
+def test_margin_stops_where_the_gain_in_arrays_says():
+    policy, generator = Margin(), np.random.default_rng(0)
+    for _ in range(200):
+        slope, base, margin = generator.normal(size=(3, policy.tokens))
+        numbers = policy.first(CURVE)._replace(slope=slope.tolist(), base=base.tolist(), count=policy.warmup)
+        chance = 1 / (1 + np.exp(-(slope * margin + base)))
+        stops = pays_no_more(chance[None], np.array([numbers.growth]))[0]
+        assert policy.length(numbers, margin.tolist()) == (stops.argmax() + 1 if stops.any() else 0)
 
 
 @dataclasses.dataclass(frozen=True)
