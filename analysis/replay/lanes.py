@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from analysis.replay.drafts import UNBOUNDED, Book
+from analysis.replay.in_order import walk_in_numbers
+from analysis.replay.states import States
 from oracle.policies.contract import (
     Policy,
     Prices,
@@ -26,11 +28,12 @@ from oracle.policies.contract import (
     overrides,
     sent_of,
     stops_at,
-    unseen,
 )
+from oracle.policies.in_order import InOrder, in_numbers
 from oracle.records.trace import Trace, chain
 
 WINDOWS = (4, 12, 40, 200)  # tokens of a draft that are looked at first, then, where nothing stopped it, and so on
+BLOCK = 1 << 15  # positions that are looked at together: what they read stays near the processor
 FEW = 16  # texts: fewer are walked one by one where the policy only counts
 
 
@@ -51,9 +54,9 @@ class Natural(NamedTuple):
     reads: bool  # the rule read signals: it has no answer beyond the record
 
 
-def natural(book: Book, policy: Policy) -> Natural:
-    """One scan of the trace, for a policy that `judges_alone`."""
-    signals = book.all_signals(policy)
+def natural(book: Book, policy: Policy, player: Policy | None = None) -> Natural:
+    """One scan of the trace, for a policy that `judges_alone`; errors name its ``player`` where it has one."""
+    signals = book.all_signals(player or policy)
     answer = ask(policy, "judge", signals) if isinstance(policy, TokenRule) else None
     if answer is None:
         return Natural(book.unstopped, None, signals.were_read)
@@ -70,6 +73,8 @@ def walk(book: Book, policy: Policy, cost: Prices | None = None, scan: Natural |
     if scan is None and judges_alone(policy):
         scan = natural(book, policy)
     carries = overrides(policy, "next_prompt")
+    if isinstance(policy, InOrder) and in_numbers(policy):
+        return _walk_in_numbers(book, policy, scan, cost)
     if scan is not None and (carries or len(book.starts) < FEW):
         try:
             return _rows(book, policy, scan, *_walk_counting(book, policy, scan, cost))
@@ -125,9 +130,11 @@ def _rows(
 class _Walker:
     """Walks lanes side by side, an iteration of each a step."""
 
-    def __init__(self, book: Book, policy: Policy, scan: Natural | None) -> None:
+    def __init__(self, book: Book, policy: Policy, scan: Natural | None, player: Policy | None = None) -> None:
         self.book, self.policy, self.scan = book, policy, scan
         self.unrecorded = 0  # of a policy that is asked iteration by iteration
+        self.reads = False  # it has read signals
+        self._player = player  # of a rule that is asked at positions never reached: to outrun the record is no error
         self._sends, self._learns = overrides(policy, "send"), overrides(policy, "update")
 
     def walk(self, at: np.ndarray, state: State, table: _Table) -> State:
@@ -135,7 +142,7 @@ class _Walker:
         book, policy = self.book, self.policy
         end = book.end[at]
         while len(at):
-            passes, sent = self._draft(at, budget_of(policy, state), state)
+            passes, sent = self.draft(at, budget_of(policy, state), state)
             table.note(at, passes, sent)
             accepted = np.minimum(sent, book.accepted_run[at])
             if self._learns:
@@ -148,7 +155,7 @@ class _Walker:
                 at, end, state = at[live], end[live], lanes_of(state, live)
         return state
 
-    def _draft(self, at: np.ndarray, budget: np.ndarray, state: State) -> tuple[np.ndarray, np.ndarray]:
+    def draft(self, at: np.ndarray, budget: np.ndarray, state: State) -> tuple[np.ndarray, np.ndarray]:
         """Draft passes and tokens sent to verification, int64 [lanes] each."""
         if self.scan is None:
             passes, stopped = self._look(at, np.minimum(self.book.room[at], budget), state)
@@ -168,7 +175,7 @@ class _Walker:
                 break
             most, where = limit[left], at[left]
             width = min(window, int(most.max()))
-            signals = book.signals(policy, where, width)
+            signals = book.signals(self._player or policy, where, width)
             answer = stops_at(policy, signals, lanes_of(state, left))
             rule = np.zeros(signals.shape, bool) if answer is None else answer
             stops = rule if book.ends is None else rule | book.ends_at(where[:, None], np.arange(width))
@@ -177,7 +184,8 @@ class _Walker:
             found = np.where(hit, first + 1, most)
             known = hit | (most <= width)
             outran = known & book.missing(where, found)
-            if signals.were_read:
+            self.reads |= signals.were_read
+            if signals.were_read and self._player is None:
                 book.require(where[outran], found[outran])
             self.unrecorded += int(outran.sum())
             passes[left[known]] = found[known]
@@ -193,6 +201,25 @@ def _stopped(book: Book, scan: Natural, at: np.ndarray, passes: np.ndarray) -> n
     return (passes > 0) & scan.rule[book.address(at, passes - 1)]
 
 
+def _walk_in_numbers(book: Book, policy: InOrder, scan: Natural | None, cost: Prices | None) -> Rows:
+    """Text by text, in plain numbers: where each draft could end is known beforehand at every position."""
+    rules = [] if scan is not None else [_everywhere(book, policy, rule) for rule in policy.rules()]
+    scans = rules or [scan or Natural(book.unstopped, None, False)]
+    at, drafted = walk_in_numbers(book, policy, cost, [each.length for each in scans])
+    reads = policy.signal != "" or any(each.reads for each in scans)
+    return _rows(book, policy, scans[0]._replace(reads=reads), at, drafted, drafted, 0)
+
+
+def _everywhere(book: Book, policy: Policy, rule: Policy) -> Natural:
+    """`natural` of a ``rule`` without memory that ``policy`` plays, which may look back over the draft too."""
+    if judges_alone(rule):
+        return natural(book, rule, policy)
+    walker, budget = _Walker(book, rule, None, policy), budget_of(rule, ())
+    blocks = np.split(np.arange(book.size), np.arange(BLOCK, book.size, BLOCK))
+    length = np.concatenate([walker.draft(at, budget, ())[0] for at in blocks])
+    return Natural(length, None, walker.reads)
+
+
 def _walk_in_order(book: Book, policy: Policy, scan: Natural | None, cost: Prices | None) -> Rows:
     """Text by text: the policy's state lives on from one to the next."""
     table, walker = _Table(book, policy), _Walker(book, policy, scan)
@@ -200,40 +227,6 @@ def _walk_in_order(book: Book, policy: Policy, scan: Natural | None, cost: Price
     for at in book.starts[:, None]:
         state = after_prompt(policy, walker.walk(at, state, table), cost)
     return _rows(book, policy, scan, *table.rows(), walker.unrecorded)
-
-
-class _States:
-    """The states that a policy meets, by number; each transition between them is asked for once."""
-
-    def __init__(self, policy: Policy, cost: Prices | None) -> None:
-        self.policy, self.cost = policy, cost
-        self.budgets: list[int] = []
-        self._states: list[State] = []
-        self._numbers: dict[tuple, int] = {}
-        self.start = self._number(ask(policy, "start", 1, cost))
-
-    def after(self, number: int, drafted: int, accepted: int) -> int:
-        """The state after an iteration of which only the outcome is known.
-
-        Raises `Unseen` where that is not enough.
-        """
-        sent = np.array([drafted])
-        before = self._states[number]
-        return self._number(ask(self.policy, "update", before, sent, np.array([accepted]), unseen(sent)))
-
-    def sent(self, number: int, passes: int, stopped: bool) -> int:
-        return int(sent_of(self.policy, np.array([passes]), np.array([stopped]), self._states[number])[0])
-
-    def next_prompt(self, number: int) -> int:
-        return self._number(after_prompt(self.policy, self._states[number], self.cost))
-
-    def _number(self, state: State) -> int:
-        key = tuple((np.shape(field), np.asarray(field).tobytes()) for field in state)
-        if key not in self._numbers:
-            self._numbers[key] = len(self._states)
-            self._states.append(state)
-            self.budgets.append(int(np.max(budget_of(self.policy, state))))
-        return self._numbers[key]
 
 
 def _walk_counting(
@@ -244,7 +237,7 @@ def _walk_counting(
     Arrays of one lane would cost tens of microseconds an iteration, so the policy is asked once for each transition
     that comes up, and a transition that is known costs a look-up.  Raises `Unseen` where an update reads signals.
     """
-    states, learns, sends = _States(policy, cost), overrides(policy, "update"), overrides(policy, "send")
+    states, learns, sends = States(policy, cost), overrides(policy, "update"), overrides(policy, "send")
     stopped = _stopped(book, scan, np.arange(book.size), scan.length).data if sends else None
     limits, run = (np.ascontiguousarray(values).data for values in (scan.length, book.accepted_run))
     budgets, number = states.budgets, states.start

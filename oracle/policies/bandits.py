@@ -7,13 +7,16 @@ that any length could earn.  One that has no room for a draft is no play.
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from oracle.policies.contract import Policy, Prices, Signals, State, whole
+from oracle.policies.contract import Policy, Prices, Signals, whole
 from oracle.policies.counting import Constant
+from oracle.policies.in_order import InOrder
 from oracle.policies.prices import MOST, rounds
 from oracle.policies.texts import built
 from oracle.policies.thresholds import Kangaroo, MaxConfidence, Survival, Svip
@@ -126,7 +129,7 @@ def _highest_bound(pulls: np.ndarray, earned: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class TapOut(Ucb):
+class TapOut(Ucb, InOrder):
     """`ucb` over whole stop rules, whose memory lives on to the next prompt (TapOut).
 
     Its second rule of entropy is that of AdaEDL at the threshold with which that begins.
@@ -136,8 +139,56 @@ class TapOut(Ucb):
 
     arms: str = "max-confidence/svip:tokens=20/svip:tokens=20+threshold=0.6+factor=0.2/survival"
 
-    def next_prompt(self, state: State) -> State:
-        return state
+    def first(self, cost: Prices | None) -> Hand:
+        size = len(self._rules)
+        return Hand(0, [0] * size, [0.0] * size, self._prices(cost, 1)[0].tolist())
+
+    def most(self, numbers: Hand) -> int:
+        return self._longest[numbers.arm]
+
+    def rules(self) -> tuple[Policy, ...]:
+        return self._rules
+
+    def playing(self, numbers: Hand) -> int:
+        return numbers.arm
+
+    def after(self, numbers: Hand, drafted: int, accepted: int, values: Sequence[float]) -> Hand:
+        if not drafted:
+            return numbers
+        arm, pulls, earned, prices = numbers
+        pulls, earned = pulls.copy(), earned.copy()
+        pulls[arm] += 1
+        earned[arm] += (accepted + 1) / prices[drafted]
+        return Hand(_highest_of(pulls, earned), pulls, earned, prices)
+
+    @functools.cached_property
+    def _longest(self) -> list[int]:
+        return self._budgets.tolist()
+
+
+class Hand(NamedTuple):
+    """`Pulls` of one lane."""
+
+    arm: int
+    pulls: list[int]  # [arms]
+    earned: list[float]  # [arms]
+    prices: list[float]  # [longest + 1]
+
+
+def _highest_of(pulls: list[int], earned: list[float]) -> int:
+    """`_highest_bound` of one lane."""
+    total = sum(pulls)
+    if total < 2 * len(pulls):
+        return total % len(pulls)
+    wide = _twice_log(total >> 10)[total & 1023]
+    bounds = [gain / count + math.sqrt(wide / count) for gain, count in zip(earned, pulls, strict=True)]
+    return bounds.index(max(bounds))
+
+
+@functools.lru_cache(maxsize=64)
+def _twice_log(block: int) -> list[float]:
+    """2 ln t for the 1,024 whole numbers t of a ``block``: the logarithm in arrays may end in another bit."""
+    return (2 * np.log(np.maximum(np.arange(1024) + 1024 * block, 1))).tolist()
 
 
 class Losses(NamedTuple):

@@ -170,7 +170,8 @@ class Policy:
     def next_prompt(self, state: State) -> State | None:
         """State with which the next prompt begins, from the last one's; None, or not overridden: `start` anew.
 
-        A policy that overrides this makes the order of prompts matter.
+        A policy that overrides this makes the order of prompts matter: one lane is walked, up to 0.3 ms an iteration
+        in arrays.  `oracle.policies.in_order.InOrder` is for one in plain numbers, which takes a few microseconds.
         """
         return None
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from oracle.policies.contract import Policy, Prices, Signals, State, share, whole
+from oracle.policies.in_order import InOrder
 from oracle.policies.thresholds import Below
 
 
@@ -108,13 +111,13 @@ class Staircase(Policy):
 
 
 class Average(NamedTuple):
-    size: np.ndarray  # int64 [lanes], index of the length
-    mean: np.ndarray  # float64 [lanes], moving average of accepted tokens
-    count: np.ndarray  # int64 [lanes], iterations so far
+    size: int  # index of the length
+    mean: float  # moving average of accepted tokens
+    count: int  # iterations so far
 
 
 @dataclass(frozen=True)
-class Ema(Policy):
+class Ema(InOrder):
     """The length of ``sizes`` that suits a moving average of accepted tokens, on to the next prompt (SGLang adaptive).
 
     After ``warmup`` iterations, and every ``every`` from then on: down while the average is at most the next shorter
@@ -140,30 +143,33 @@ class Ema(Policy):
         whole("every", self.every, 1)
         share("down", self.down)
 
-    def start(self, lanes: int, cost: Prices | None = None) -> Average:
+    def first(self, cost: Prices | None) -> Average:
         middle = len(self._lengths) // 2
-        mean = np.full(lanes, float(self._lengths[middle] - 1))
-        return Average(np.full(lanes, middle), mean, np.zeros(lanes, np.int64))
+        return Average(middle, float(self._lengths[middle] - 1), 0)
 
-    def budget(self, state: Average) -> np.ndarray:
-        return self._lengths[state.size]
+    def most(self, numbers: Average) -> int:
+        return self._lengths[numbers.size]
 
-    def update(self, state: Average, drafted: np.ndarray, accepted: np.ndarray, signals: Signals) -> Average:
-        drew = drafted > 0  # a server drafts in every iteration: one without room for it is none
-        mean = np.where(drew, (1 - self.rate) * state.mean + self.rate * accepted, state.mean)
-        count = state.count + drew
-        due = drew & (count > self.warmup) & ((count - self.warmup) % self.every == 0)
-        # Lengths increase, so stepping while a bound holds is to count the bounds that the average is above.
-        bounds = self._lengths[:-1] - 0.5
-        lower = np.minimum(state.size, np.searchsorted(bounds - self.down, mean))
-        return Average(np.where(due, np.maximum(lower, np.searchsorted(bounds, mean)), state.size), mean, count)
-
-    def next_prompt(self, state: State) -> State:
-        return state
+    def after(self, numbers: Average, drafted: int, accepted: int, values: Sequence[float]) -> Average:
+        if not drafted:  # a server drafts in every iteration: one without room for it is none
+            return numbers
+        size, mean, count = numbers
+        mean, count = (1 - self.rate) * mean + self.rate * accepted, count + 1
+        if count > self.warmup and (count - self.warmup) % self.every == 0:
+            # Lengths increase, so stepping while a bound holds is to count the bounds that the average is above.
+            down, up = self._bounds
+            size = max(min(size, bisect_left(down, mean)), bisect_left(up, mean))
+        return Average(size, mean, count)
 
     @functools.cached_property
-    def _lengths(self) -> np.ndarray:
-        return np.array(_sizes_of(self.sizes))
+    def _lengths(self) -> tuple[int, ...]:
+        return _sizes_of(self.sizes)
+
+    @functools.cached_property
+    def _bounds(self) -> tuple[list[float], list[float]]:
+        """Averages at most which to go down, and above which to go up, to and from all lengths but the last."""
+        up = [length - 0.5 for length in self._lengths[:-1]]
+        return [bound - self.down for bound in up], up
 
 
 def _sizes_of(text: str) -> tuple[int, ...]:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import numpy as np
-
-from oracle.policies.contract import Policy, Prices, Signals, State, whole
+from oracle.policies.contract import Prices, whole
+from oracle.policies.in_order import InOrder
 
 
 class Drawn(NamedTuple):
-    count: np.ndarray  # int64 [lanes], lookaheads drawn so far, over all prompts
+    count: int  # lookaheads drawn so far, over all prompts
 
 
 @dataclass(frozen=True)
-class Random(Policy):
+class Random(InOrder):
     """1 to ``tokens``, drawn anew for each iteration, each length equally often: what prices are fitted on.
 
     The lengths come in blocks, each a permutation of them all that ``seed`` and the block's number alone decide; a
@@ -33,17 +33,14 @@ class Random(Policy):
         whole("tokens", self.tokens, 1, self.MOST)
         whole("seed", self.seed, 0)
 
-    def start(self, lanes: int, cost: Prices | None = None) -> Drawn:
-        return Drawn(np.zeros(lanes, np.int64))
+    def first(self, cost: Prices | None) -> Drawn:
+        return Drawn(0)
 
-    def budget(self, state: Drawn) -> np.ndarray:
-        return np.array([self.lookahead(count) for count in state.count.tolist()], dtype=np.int64)
+    def most(self, numbers: Drawn) -> int:
+        return self.lookahead(numbers.count)
 
-    def update(self, state: Drawn, drafted: np.ndarray, accepted: np.ndarray, signals: Signals) -> Drawn:
-        return Drawn(state.count + 1)
-
-    def next_prompt(self, state: State) -> State:
-        return state
+    def after(self, numbers: Drawn, drafted: int, accepted: int, values: Sequence[float]) -> Drawn:
+        return Drawn(numbers.count + 1)
 
     def lookahead(self, number: int) -> int:
         """The length that is drawn after ``number`` others."""

@@ -7,14 +7,17 @@ takes them all the same, and stands in the policy's text wherever its results do
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, cast
+from math import tanh
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
 from oracle.policies.contract import Policy, Prices, Signals, State, share, whole
-from oracle.policies.gains import growth, pays_no_more, worth_drafting
+from oracle.policies.gains import growth
 from oracle.policies.heads import Acceptance, Head, Lines, load_head
+from oracle.policies.in_order import InOrder, numbers_of
 from oracle.policies.prices import MOST, check_few
 from oracle.policies.thresholds import check_tokens
 
@@ -95,14 +98,14 @@ class Disco(Policy):
 
 
 class Online(NamedTuple):
-    growth: np.ndarray  # see `oracle.policies.gains.Growth`
-    slope: np.ndarray  # float64 [lanes, tokens]
-    base: np.ndarray  # float64 [lanes, tokens]
-    count: np.ndarray  # int64 [lanes], iterations so far
+    growth: list[float]  # [tokens + 1], see `oracle.policies.gains.Growth`
+    slope: list[float]  # [tokens]
+    base: list[float]  # [tokens]
+    count: int  # iterations so far
 
 
 @dataclass(frozen=True)
-class Margin(Policy):
+class Margin(InOrder):
     """`expected-gain` whose chance of acceptance is learned from margins as it goes (vLLM adaptive verification).
 
     Token k is accepted with sigma(slope_k * margin + base_k), fitted as it goes by gradient steps of ``rate`` on the
@@ -121,6 +124,7 @@ class Margin(Policy):
     in_sample: bool = False
 
     MOST: ClassVar[int] = MOST
+    signal: ClassVar[str] = "margin"
 
     def __post_init__(self) -> None:
         check_few("tokens", self.tokens)
@@ -133,32 +137,46 @@ class Margin(Policy):
                 f"lower tokens, or train it with --tokens {self.tokens}"
             )
 
-    def start(self, lanes: int, cost: Prices | None = None) -> Online:
-        shape, learned = (lanes, self.tokens), self._lines
-        slope, base = np.zeros(shape), np.zeros(shape)
-        if learned is not None:
-            slope += learned.slope[: self.tokens]
-            base += learned.base[: self.tokens]
-        count = np.full(lanes, 0 if learned is None else self.warmup)
-        return Online(growth(cost, self.tokens, lanes), slope, base, count)
+    def first(self, cost: Prices | None) -> Online:
+        prices, learned = growth(cost, self.tokens, 1)[0].tolist(), self._lines
+        if learned is None:
+            return Online(prices, [0.0] * self.tokens, [0.0] * self.tokens, 0)
+        slope, base = (line[: self.tokens].astype(float).tolist() for line in (learned.slope, learned.base))
+        return Online(prices, slope, base, self.warmup)
 
-    def budget(self, state: Online) -> np.ndarray:
-        return worth_drafting(self.tokens, state.growth)
+    def most(self, numbers: Online) -> int:
+        return self.tokens if numbers.growth[0] < 1 else 0
 
-    def stop(self, signals: Signals, state: Online) -> np.ndarray:
-        return pays_no_more(_sigma(signals, state), state.growth) & (state.count >= self.warmup)
+    def length(self, numbers: Online, values: Sequence[float]) -> int:
+        """As `oracle.policies.gains.pays_no_more` has it, token by token up to the first that ends the draft."""
+        if numbers.count < self.warmup:
+            return 0
+        survival, accepted = 1.0, 0.0
+        for k, (slope, base, margin) in enumerate(zip(numbers.slope, numbers.base, values, strict=False), 1):
+            survival *= 0.5 + 0.5 * tanh(0.5 * (slope * margin + base))  # sigma, with no power that overflows
+            accepted += survival
+            if survival <= (1 + accepted) * numbers.growth[k]:
+                return k
+        return 0
 
-    def update(self, state: Online, drafted: np.ndarray, accepted: np.ndarray, signals: Signals) -> Online:
-        k = np.arange(signals.shape[1])
-        known = k <= np.minimum(accepted, drafted - 1)[:, None]  # after the first rejection nothing is known
-        error = np.where(known, (k < accepted[:, None]) - _sigma(signals, state), 0.0)
-        slope, base = state.slope.copy(), state.base.copy()
-        slope[:, k] += self.rate * np.where(known, error * signals.margin, 0.0)
-        base[:, k] += self.rate * error
-        return Online(state.growth, slope, base, state.count + (drafted > 0))
+    def after(self, numbers: Online, drafted: int, accepted: int, values: Sequence[float]) -> Online:
+        if not drafted:
+            return numbers
+        slope, base, rate = numbers.slope.copy(), numbers.base.copy(), self.rate
+        for k in range(min(accepted + 1, drafted)):  # after the first rejection nothing is known
+            margin = values[k]
+            step = rate * ((k < accepted) - 0.5 - 0.5 * tanh(0.5 * (slope[k] * margin + base[k])))
+            slope[k] += step * margin
+            base[k] += step
+        return Online(numbers.growth, slope, base, numbers.count + 1)
 
-    def next_prompt(self, state: State) -> State:
-        return state
+    def stop(self, signals: Signals, state: Any) -> np.ndarray:
+        lanes = numbers_of(state._replace(count=np.ravel(state.count)))
+        stops = np.zeros(signals.shape, bool)
+        for row, numbers, values in zip(stops, lanes, self.values(signals), strict=True):
+            if first := self.length(cast(Online, numbers), values):
+                row[first - 1] = True
+        return stops
 
     def trained_on(self) -> frozenset[str]:
         return _prompts(self._head, self.in_sample)
@@ -170,12 +188,6 @@ class Margin(Policy):
     @functools.cached_property
     def _head(self) -> Head | None:
         return load_head(self.file, "margin") if self.file else None
-
-
-def _sigma(signals: Signals, state: Online) -> np.ndarray:
-    """Probability of acceptance, float64 [lanes, width]."""
-    width = signals.shape[1]
-    return 1 / (1 + np.exp(-(state.slope[:, :width] * signals.margin + state.base[:, :width])))
 
 
 def _prompts(head: Head | None, in_sample: bool) -> frozenset[str]:

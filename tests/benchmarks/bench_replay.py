@@ -96,8 +96,8 @@ def report(line: str) -> None:
 
 
 def _policies(trace: Trace, few: Trace) -> None:
-    """A policy that learns on from one text to the next is walked text by text: of those a twentieth is enough."""
-    some = synthetic(max(1, trace.prompts // 20), max_overrun=48)
+    """A policy that learns on from one text to the next is walked text by text: of those a tenth is enough."""
+    some = synthetic(max(1, trace.prompts // 10), max_overrun=48)
     for name in POLICIES:
         policy = parse(name)
         whole = some if facts(name).carries_over else trace
