@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 
 ROLES = ("target", "draft")
 WEIGHTS = "weights_sample_sha256"
+# What decides the form of prompts -> how messages call it, and how to get the first one's again.
+_FORM = {
+    "chat": ("the use of the chat template", "measure with --chat"),
+    "system": ("the system message", "measure with that --system"),
+    "template_args": ("the argument list of the template", "measure with those of --template-arg"),
+    "template_date": ("the date that the chat template wrote", "measure with --date {}"),
+}
 _SHOWN = {"model": 100, WEIGHTS: 12, "dtype": 30}  # characters of each fact that a message shows
 
 
@@ -142,20 +149,42 @@ def common_prompts(trace: Trace, runs: Runs) -> Common:
     first: dict[str, Call] = {}
     for call in runs.calls:
         first.setdefault(call.id, call)
-    found = {name: difference(trace, place.get(name), call) for name, call in first.items()}
+    form = other_form(trace.meta, runs.meta)
+    found = {name: difference(trace, place.get(name), call, form) for name, call in first.items()}
     often = Counter(name for name, _, _ in {(call.id, call.policy, call.repeat) for call in runs.calls})
     wanted = len(runs.policies) * runs.repeats
     ids = tuple(name for name in trace.ids if name in found and found[name] is None and often[name] == wanted)
     return Common(ids, trace.prompts, len(first), tuple(text for text in found.values() if text))
 
 
-def difference(trace: Trace, number: int | None, call: Call) -> str | None:
-    """Why the trace's prompt of that number (None: it has none of that id) is not the call's; None where it is."""
+def other_form(first: Mapping[str, Any], second: Mapping[str, Any], by: str = "the runs") -> str | None:
+    """What two ``meta.json`` say differently of how texts became tokens; None where they say nothing differently.
+
+    ``by`` is what the second one is of.  A template that writes today's date makes other prompts of the same texts.
+    """
+    for name, (label, option) in _FORM.items():
+        one, other = ((meta.get(name) or None) for meta in (first, second))
+        if one != other:
+            said = f"{label} is {_form(one)} there and {_form(other)} in {by}"
+            return f"{said}; {option.format(_form(one))}" if one else said
+    return None
+
+
+def _form(value: object) -> str:
+    return "none" if value is None else str(value)[:60]
+
+
+def difference(trace: Trace, number: int | None, call: Call, form: str | None = None) -> str | None:
+    """Why the trace's prompt of that number (None: it has none of that id) is not the call's; None where it is.
+
+    ``form`` is what ``other_form`` says of the two.
+    """
     if number is None:
         return f"prompt {call.id!r} was measured but is not in the trace; collect and measure the same prompts"
     tokens = trace.prompt_tokens[trace.prompt_offsets[number] : trace.prompt_offsets[number + 1]]
     if not np.array_equal(tokens, call.prompt_tokens):
-        return f"prompt {call.id!r} has other tokens in the trace than in the runs; collect it again"
+        why = f": {form}" if form else "; collect it again"
+        return f"prompt {call.id!r} has other tokens in the trace than in the runs{why}"
     if (limit := int(trace.max_new_tokens[number])) != call.max_new_tokens:
         limits = f"{limit} in the trace, {call.max_new_tokens} in the runs"
         return f"prompt {call.id!r}: max_new_tokens is {limits}; collect and measure with the same limit"

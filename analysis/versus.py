@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.belonging import ROLES, WEIGHTS, Side, together
+from analysis.belonging import ROLES, WEIGHTS, Side, other_form, together
 from analysis.cost import CostModel
 from analysis.describe.signals import accepted_first
 from analysis.intervals import Estimate, ratio, share_bands, t_975, weighed
@@ -122,7 +122,8 @@ def _other_prompt(first: Trace, number: int, second: Trace, other: int | None) -
         for trace, at in ((first, number), (second, other))
     )
     if not np.array_equal(one, two):
-        return f"{name} has other tokens in the second"
+        form = other_form(first.meta, second.meta, "the second")
+        return f"{name} has other tokens in the second{f' ({form})' if form else ''}"
     limits = int(first.max_new_tokens[number]), int(second.max_new_tokens[other])
     return None if limits[0] == limits[1] else f"{name} has max_new_tokens {limits[0]} and {limits[1]}"
 

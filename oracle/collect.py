@@ -17,7 +17,7 @@ from oracle.models.pair import Pair
 from oracle.progress import bar
 from oracle.prompts.chat import Chat
 from oracle.prompts.encode import Encoded, digest, encode
-from oracle.prompts.facts import PromptFacts, form_meta, look, settled_chat, warn_of
+from oracle.prompts.facts import PromptFacts, expect_some, form_meta, look, of_texts, settled_chat, warn_of
 from oracle.records.spread import standard_deviation
 from oracle.records.trace import FOLDER, Trace, to_table
 from oracle.records.typed import whole
@@ -118,19 +118,18 @@ def collect(
     check_pair(pair)
     template = settled_chat(chat, FOLDER, out, resume=resume)
     encoded, skipped = encode(pair, prompts, max_new_tokens, template or False)
-    if not encoded:
-        first = f" ({len(skipped)} left out, the first one for: {skipped[0]['reason']})" if skipped else ""
-        raise ValueError(f"there is no prompt to collect{first}")
-    facts = look(pair, encoded, skipped, getattr(prompts, "source", {}), template)
-    warn_of(facts)
     source = getattr(prompts, "source", {"dataset": "given in memory"})
+    expect_some(encoded, skipped, source, "to collect")
+    facts = look(pair, encoded, skipped, source, template)
+    warn_of(facts)
     said = {"reference": reference, "prompts": source, "skipped": skipped}
     meta = settings | said | form_meta(template, facts) | _facts(pair, encoded)
     with writing(FOLDER, out, meta, _binding, resume=resume, force=force) as folder:
         tokens = _run(pair, encoded, folder, progress)
         trace = Trace.load(out)
     seconds = time.perf_counter() - started
-    facts = replace(facts, ended=int((trace.finish == "eos").sum()))
+    facts = of_texts(facts, trace, pair.contradicting)
+    warn_of(facts, ("ended",))
     return replace(summarize(trace), seconds=seconds, tokens_per_second=tokens / seconds, facts=facts)
 
 

@@ -22,7 +22,7 @@ from oracle.models.pair import Pair
 from oracle.progress import bar
 from oracle.prompts.chat import Chat
 from oracle.prompts.encode import Encoded, digest, encode
-from oracle.prompts.facts import form_meta, look, settled_chat, warn_of
+from oracle.prompts.facts import expect_some, form_meta, look, settled_chat, warn_of
 from oracle.records.runs import FOLDER, PLAIN, Call, Runs, latest, read_calls, to_table
 from oracle.records.typed import whole
 from oracle.records.writing import writing
@@ -126,10 +126,7 @@ def measure(
     arms = _arms(pair, policies)
     template = settled_chat(chat, FOLDER, out, resume=resume)
     encoded, skipped = encode(pair, prompts, max_new_tokens, template or False)
-    if not encoded:
-        raise ValueError(
-            f"no prompt is left to measure: {len(skipped)} skipped, the first because {skipped[0]['reason']}"
-        )
+    expect_some(encoded, skipped, getattr(prompts, "source", {}), "to measure")
     _expect_able(pair, max(len(item.tokens) + item.max_new_tokens for item in encoded))
     settled = None if until is None else until.settle(list(arms))
     plan = Plan(pair, encoded, arms, repeats, clock or clock_for(pair), cost, settled)

@@ -332,6 +332,25 @@ def test_runs_without_a_common_prompt_are_refused(measured, words, tmp_path):
             oracle.report(SOURCE, tmp_path / "page.html", runs=measured)
 
 
+@pytest.mark.parametrize(
+    ("recorded", "measured", "words"),
+    [
+        ({"chat": True, "template_date": "2026-12-01"}, {"chat": True, "template_date": "2026-12-02"},
+         "the date that the chat template wrote is 2026-12-01 there and 2026-12-02 in the runs; measure with --date"),
+        ({"chat": True}, {"chat": False}, "the use of the chat template is True there and none in the runs"),
+        ({"system": "Be brief."}, {}, "the system message is Be brief. there and none in the runs; measure with that"),
+        ({}, {"template_args": {"a": 1}}, "the argument list of the template is none there and {'a': 1} in the runs"),
+        ({}, {}, "other tokens in the trace than in the runs; collect it again"),
+    ],
+)  # fmt: skip
+def test_prompts_of_another_form_say_what_differs(recorded, measured, words):
+    trace = dataclasses.replace(SOURCE, meta=SOURCE.meta | recorded)
+    runs = without(change(runs_of(**measured), 1, **OTHER_TOKENS), lambda call: call.prompt != 1)
+    with pytest.raises(ValueError, match="has other tokens") as error:
+        together(trace, [runs]).expect()
+    assert words in str(error.value)
+
+
 def test_simulated_and_measured_are_of_the_same_prompts():
     measured = PROMPTS["fewer"][0]
     cost = prices_of()

@@ -143,7 +143,8 @@ def test_a_policy_without_a_counterpart_in_the_library_runs_in_our_loop_and_says
         ({"policies": ["dynamic", "dynamic:threshold=0.4"]}, "given twice"),
         ({"repeats": 0}, "repeats is 0"),
         ({"limit": 0}, "max_new_tokens is 0"),
-        ({"prompts": [[]]}, "no prompt is left to measure"),
+        ({"prompts": [[]]}, "there is no prompt to measure"),
+        ({"prompts": []}, "there is no prompt to measure"),
     ],
 )
 def test_bad_arguments_are_named(options, message, monkeypatch):

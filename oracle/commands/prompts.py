@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oracle.commands.notes import say
@@ -13,18 +13,34 @@ if TYPE_CHECKING:
     from oracle.prompts.facts import PromptFacts
 
 _WIDE, _LABEL = 80, 19  # columns of the terminal, and of them those before the text
+_LINES, _ROW = 15, 4  # of the block and of one of its rows, at most
 _ENDS = 40  # characters of the first prompt's two ends
 
 
 def show_prompts(facts: PromptFacts, max_new_tokens: int) -> None:
-    """Print the block: a line a fact, ``!`` before what is odd; as a rule at most 15 lines of 80 characters."""
+    """Print the block: a line a fact, ``!`` before what is odd; at most 15 lines of 80 characters."""
     lines = ["Prompts, as the models read them (! = odd)" if facts.odd else "Prompts, as the models read them"]
-    for key, label, text in rows(facts, max_new_tokens):
+    found = rows(facts, max_new_tokens)
+    for (key, label, _), texts in zip(found, _fitted([text for _, _, text in found]), strict=True):
         mark = "!" if key in facts.odd else " "
-        # Four lines at most, whatever the names of the columns and tokens are: a file of somebody else's chose them.
-        found = textwrap.wrap(visible(bounded(text, 4 * (_WIDE - _LABEL))), _WIDE - _LABEL, break_long_words=True)
-        lines += [f"{mark} {label:<{_LABEL - 2}}{found[0]}", *(" " * _LABEL + more for more in found[1:])]
+        lines += [f"{mark} {label:<{_LABEL - 2}}{texts[0]}", *(" " * _LABEL + more for more in texts[1:])]
     say("\n".join(lines) + "\n", lines=True)
+
+
+def _fitted(texts: Sequence[str]) -> list[list[str]]:
+    """The lines of each text, the longest texts cut until the block has its size: names of others are of any length."""
+    found = [_wrapped(text, _ROW) for text in texts]
+    while sum(map(len, found)) >= _LINES and max(map(len, found)) > 1:
+        longest = max(range(len(found)), key=lambda row: len(found[row]))
+        found[longest] = _wrapped(texts[longest], len(found[longest]) - 1)
+    return found
+
+
+def _wrapped(text: str, most: int) -> list[str]:
+    """A text in lines, at most so many; "..." stands for the rest."""
+    wide = _WIDE - _LABEL
+    lines = textwrap.wrap(visible(bounded(text, _ROW * wide)), wide)
+    return lines if len(lines) <= most else [*lines[: most - 1], f"{lines[most - 1][: wide - 4]} ..."]
 
 
 def rows(facts: PromptFacts, max_new_tokens: int) -> list[tuple[str, str, str]]:

@@ -27,11 +27,14 @@ def eos_token_ids(pair: Pair) -> tuple[int, ...]:
 
 
 def says_no_eos(pair: Pair) -> str | None:
-    """A remark where a configuration says in so many words that nothing ends a text; None where it says nothing."""
+    """A remark where a configuration says that nothing ends a text, or what no text can hold; else None."""
     where, value = _eos(pair)
-    if value is None or eos_token_ids(pair):
+    known = min(rows(pair.target), rows(pair.draft))
+    ids = eos_token_ids(pair)
+    if value is None or any(token < known for token in ids):
         return None
-    return f"{where} is {value!r}: no token ends a text, so every answer goes on to its limit"
+    because = f", but the models share ids 0 to {known - 1}" if ids else ""
+    return f"{where} is {value!r}{because}: no token ends a text, so every answer goes on to its limit"
 
 
 def token_ids(value: object, what: str, known: Mapping[str, int]) -> tuple[int, ...]:

@@ -10,6 +10,9 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from oracle.models.checks import shared_rows
 from oracle.models.configs import eos_token_ids, whole
 from oracle.models.pair import Pair
 from oracle.prompts.chat import Chat, as_chat
@@ -20,6 +23,15 @@ from oracle.records.folder import Kind
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+    from oracle.records.trace import Trace
+
+_WARNED = {
+    "begins": "prompts, first token",
+    "ends": "prompts, last token",
+    "turns": "prompts, turns left out",
+    "ended": "texts",
+}
+_NAMED = 4  # columns that an error names
 _TOKENS = 12  # of each end of the first prompt
 
 
@@ -28,7 +40,8 @@ class PromptFacts:
     """What the models read, in JSON's types.
 
     ``odd`` says in a sentence what is hardly meant: of the first token (``"begins"``), the last one (``"ends"``), the
-    tokens that end a text (``"eos"``), earlier turns (``"turns"``) and prompts that are left out (``"skipped"``).
+    tokens that end a text (``"eos"``), earlier turns (``"turns"``), prompts that are left out (``"skipped"``) and the
+    recorded texts (``"ended"``).
     """
 
     prompts: int
@@ -64,7 +77,8 @@ def look(
     chat: Chat | None,
 ) -> PromptFacts:
     """Look at the encoded prompts (at least one); ``source`` is the ``PromptSet``'s, empty for prompts in memory."""
-    tokenizer, eos = pair.tokenizer, eos_token_ids(pair)
+    tokenizer, known = pair.tokenizer, shared_rows(pair)
+    eos = tuple(token for token in eos_token_ids(pair) if token < known)  # no text can hold others
     sizes = [len(item.tokens) for item in encoded]
     bos = whole(getattr(tokenizer, "bos_token_id", None))
     begin = [int(item.tokens[0]) == bos for item in encoded]
@@ -91,6 +105,18 @@ def look(
     return replace(found, odd=dict(_odd(found, tokenizer)))
 
 
+def expect_some(
+    encoded: Sequence[Encoded], skipped: Sequence[Mapping[str, Any]], source: Mapping[str, Any], what: str
+) -> None:
+    """Raise ValueError where no prompt is left, saying why the first one is not, and what rows hold that none is."""
+    if encoded:
+        return
+    why = f" ({len(skipped)} left out, the first one for: {skipped[0]['reason']})" if skipped else ""
+    columns = list(source.get("left_out") or {})[:_NAMED]
+    held = f"; what the rows hold beyond that: {', '.join(columns)}" if columns else ""
+    raise ValueError(f"there is no prompt {what}{why}{held}")
+
+
 def settled_chat(given: bool | Chat, kind: Kind, out: str | Path | None, *, resume: bool) -> Chat | None:
     """How to use the chat template, its date fixed: that of the run in ``out`` which is to be gone on with, or now."""
     chat = as_chat(given)
@@ -101,6 +127,22 @@ def settled_chat(given: bool | Chat, kind: Kind, out: str | Path | None, *, resu
     )
 
 
+def of_texts(facts: PromptFacts, trace: Trace, contradicting: frozenset[int]) -> PromptFacts:
+    """The same with what the recorded texts say: how many an end token ended, how many hold what the draft reads else.
+
+    A draft is given the target's ids, here as in a real run, so that a text is exact with such a token in it, too; but
+    the draft then goes on from another token than the target meant.
+    """
+    ended = int((trace.finish == "eos").sum())
+    found = replace(facts, ended=ended)
+    held = np.isin(trace.target_tokens, sorted(contradicting))
+    texts = len(np.unique(np.searchsorted(trace.offsets, np.flatnonzero(held), side="right")))
+    if not texts:
+        return found
+    said = f"{ended} of {facts.prompts} by themselves; {texts} hold a token that is another one to the draft"
+    return replace(found, odd=facts.odd | {"ended": said})
+
+
 def form_meta(chat: Chat | None, facts: PromptFacts) -> dict[str, Any]:
     """What a trace or runs say of the form of their prompts, and of what was found in them."""
     how = {} if chat is None else chat.to_meta()
@@ -108,11 +150,11 @@ def form_meta(chat: Chat | None, facts: PromptFacts) -> dict[str, Any]:
     return {"chat": chat is not None, **how, **date, "encoded": facts.to_meta()}
 
 
-def warn_of(facts: PromptFacts) -> None:
-    """One warning for each thing that is odd: before a long run, not after it."""
-    for name, label in {"begins": "first token", "ends": "last token", "turns": "turns left out"}.items():
+def warn_of(facts: PromptFacts, names: Sequence[str] = ("begins", "ends", "turns")) -> None:
+    """One warning for each thing of ``names`` that is odd: what prompts hold before a long run, not after it."""
+    for name in names:
         if name in facts.odd:  # others are said elsewhere: prompts left out one by one, ends where models are checked
-            warnings.warn(f"prompts, {label}: {facts.odd[name]}", stacklevel=3)
+            warnings.warn(f"{_WARNED[name]}: {facts.odd[name]}", stacklevel=3)
 
 
 def _text(tokenizer: PreTrainedTokenizerBase | None, ids: list[int]) -> str:

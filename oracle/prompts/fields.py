@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from oracle.records.typed import is_deep
+
 _USER, _SYSTEM = "user", "system"
 # Names of the sides of a conversation in published data sets, and the roles that chat templates know.
-_ROLES = {"human": _USER, "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant"}
+_ROLES = dict.fromkeys(("human", "prompter", "user"), _USER)
+_ROLES |= dict.fromkeys(("gpt", "chatgpt", "bing", "bard", "assistant", "bot", "model"), "assistant")
+_ROLES |= {"system": _SYSTEM}
 _TURN_KEYS = (("role", "content"), ("from", "value"))  # OpenAI's messages; ShareGPT's conversations
+_LISTS = ("messages", "conversations", "conversation", "turns")  # columns that hold lists by name
+_PYTHONS_TURN = re.compile(r"\[\s*\{\s*'(role|from|content|value)'\s*:")
 _SHOWN = 60  # characters of a name that somebody else chose
 
 
@@ -80,18 +89,43 @@ def question_of(row: Mapping[str, Any], field: str, place: str) -> Written:
 
     A list of texts is what a user says turn by turn (MT-Bench), and only the first turn can be asked without the
     model's own answers.  Turns with a role are a chat, asked as a server would be: every turn up to the last one of the
-    user.  ShareGPT's conversations are a record of somebody else's chat, whose first question is asked.  Raises
-    ValueError for a value of another kind.
+    user.  ShareGPT's conversations are a record of somebody else's chat, whose first question is asked.  A list may be
+    written as JSON, as it is in tables of texts.  Raises ValueError for a value of another kind.
     """
-    value = row.get(field)
+    value = _unwritten(row.get(field), field, place)
     filled = [each for each in value if has_content(each)] if isinstance(value, list) else []
     if not filled:
-        text = "" if isinstance(value, list) else text_of(row, field, place)
+        text = "" if isinstance(value, list) else text_of({field: value}, field, place)
         return Written(text, used=(field,))
     if all(isinstance(each, str) for each in filled):
         later = (f"{field} after the first turn",) if len(filled) > 1 else ()
         return Written(encodable(filled[0], field, place), used=(field,), dropped=later)
     return replace(_chat(filled, field, place), used=(field,))
+
+
+def _unwritten(value: Any, field: str, place: str) -> Any:
+    """The list that a text is the JSON of, in a column of lists; elsewhere a list of turns only, else the text itself.
+
+    Raises ValueError where a text was meant as a list and is no JSON: asked as it stands it would be another prompt.
+    """
+    text = value.strip() if isinstance(value, str) else ""
+    if not (text.startswith("[") and text.endswith("]")):
+        return value
+    found: Any = None
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads(text)
+    turns = isinstance(found, list) and bool(found) and all(map(_is_turn, found))
+    if turns or (field in _LISTS and isinstance(found, list) and not is_deep(found)):
+        return found
+    if found is None and (field in _LISTS or _PYTHONS_TURN.match(text)):
+        raise ValueError(
+            f"{place}: {field} looks like a list and is no JSON: {text!r:.60}. Write it as JSON, with double quotes."
+        )
+    return value
+
+
+def _is_turn(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and any({*keys} <= {*entry} for keys in _TURN_KEYS) and not is_deep(entry)
 
 
 def context_of(row: Mapping[str, Any]) -> tuple[tuple[Turn, ...], tuple[str, ...]]:
@@ -128,15 +162,16 @@ def _chat(entries: Sequence[Any], field: str, place: str) -> Written:
         turns.append(turn)
         dropped.append(left)
         recorded = recorded or key == "from"
-    asked = [at for at, turn in enumerate(turns) if turn.role == _USER]
+    asked = [at for at, turn in enumerate(turns) if turn.role == _USER and turn.content.strip()]
     if not asked:
-        return Written("", dropped=(f"{field} without a turn of the user",))
+        roles = ", ".join(sorted({shown(turn.role) for turn in turns})[:4])
+        return Written("", dropped=(f"{field} in which no user asks (roles: {roles})",))
     at = asked[0] if recorded else asked[-1]
     kept = [n for n, turn in enumerate(turns[:at]) if not recorded or turn.role == _SYSTEM]
     words = [word for n in (*kept, at) for word in dropped[n]]
-    if len(kept) < at:
+    if any(turn.content.strip() or dropped[n] for n, turn in enumerate(turns[:at]) if n not in kept):
         words.append(f"{field} before the first question")
-    if at + 1 < len(turns):
+    if any(turn.content.strip() or dropped[n] for n, turn in enumerate(turns) if n > at):
         words.append(f"{field} after the {'first' if recorded else 'last'} question")
     before = tuple(turns[n] for n in kept)
     return Written(turns[at].content, before=before, chat_only=not recorded, dropped=tuple(dict.fromkeys(words)))
@@ -155,7 +190,7 @@ def _turn(entry: Any, field: str, place: str) -> tuple[Turn, tuple[str, ...], st
     role = encodable(str(entry[keys[0]]), keys[0], place)
     content, dropped = _content(entry, keys[1], field, place)
     extra = tuple(f"{shown(key)} in {field}" for key, value in entry.items() if key not in keys and has_content(value))
-    return Turn(_ROLES.get(role, role), content), (*dropped, *extra), keys[0]
+    return Turn(_ROLES.get(role.casefold(), role), content), (*dropped, *extra), keys[0]
 
 
 def _content(entry: Mapping[str, Any], key: str, field: str, place: str) -> tuple[str, tuple[str, ...]]:

@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,10 +42,10 @@ def read_rows(path: Path) -> RowFile:
     """Read every row of a data file.
 
     .jsonl: one JSON object a line, lines end at "\\n" only, blank lines are left out and counted. .json: one array of
-    objects. .parquet: a table. .csv and .tsv: a table of texts, the first line names the columns. .txt: one prompt a
-    line, as it stands, blank lines left out and counted. Text is UTF-8, with or without a byte order mark. Raises
-    ValueError, naming file and line, for a path that is no such file, for broken content (a column or field that is
-    there twice too) and for a file without rows.
+    objects. .parquet: a table. .csv (commas, else semicolons or tabs) and .tsv: a table of texts, the first line names
+    the columns. .txt: one prompt a line, as it stands, blank lines left out and counted. Text is UTF-8, with or without
+    a byte order mark. Raises ValueError, naming file and line, for a path that is no such file, for broken content (a
+    column or field that is there twice too) and for a file without rows.
     """
     check_path(path)
     data = _read_bytes(path)
@@ -112,8 +113,9 @@ def _filled_lines(path: Path, data: bytes) -> tuple[list[str], list[int], int]:
 
 
 def _read_table(path: Path, data: bytes) -> tuple[list, list[int], int]:
-    separator = "\t" if path.suffix.lower() == ".tsv" else ","
-    lines = csv.reader(io.StringIO(_decode(data, str(path)), newline=""), delimiter=separator, strict=True)
+    text = _decode(data, str(path))
+    separator = "\t" if path.suffix.lower() == ".tsv" else _separator(text)
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     rows, numbers, names, blank, begin = [], [], [], 0, 1
     with _cells_of_any_length(), _csv_errors(path, lines):
         for cells in lines:
@@ -131,6 +133,15 @@ def _read_table(path: Path, data: bytes) -> tuple[list, list[int], int]:
                 numbers.append(begin)
             begin = lines.line_num + 1
     return rows, numbers, blank
+
+
+def _separator(text: str) -> str:
+    """What stands between the names in the first filled line: a comma, or what programs write where that is no comma.
+
+    Where a comma is the decimal sign, tables are exported with semicolons.
+    """
+    bare = re.sub(r'"[^"]*"', "", text[:65_536]).lstrip("\r\n ").partition("\n")[0]
+    return next((one for one in (",", ";", "\t") if one in bare), ",")
 
 
 def _column_names(cells: list[str], place: str) -> list[str]:

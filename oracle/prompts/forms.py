@@ -95,7 +95,8 @@ def _alpaca(row: dict, place: str) -> Written:
         context, field = text_of(row, "context", place), "context"
     if context.strip():
         filled = ALPACA_WITH_INPUT.format(instruction=instruction, input=context)
-        return Written(filled, f"{instruction}\n\n{context}", used=("instruction", field))
+        asked = f"{instruction}\n\n{context}" if instruction.strip() else context
+        return Written(filled, asked, used=("instruction", field))
     text = ALPACA.format(instruction=instruction) if instruction.strip() else ""
     return Written(text, instruction, used=("instruction",))
 

@@ -11,7 +11,9 @@ from typer.main import get_command
 
 from oracle.cli import app
 from oracle.commands.options import ChoiceOptions, template_arguments
+from oracle.commands.prompts import show_prompts
 from oracle.prompts.chat import Chat
+from oracle.prompts.facts import PromptFacts
 from oracle.records.trace import FOLDER
 
 TEMPLATE = "{{ bos_token }} {% for m in messages %}{{ m.content }} {% endfor %}{{ strftime_now('w%d') }}"
@@ -80,6 +82,20 @@ def test_the_block_says_six_odd_things_in_fifteen_lines(folders, tmp_path):
         assert words in text, (words, text)
     for warning in ("begin with <s> twice", "end in </s>", "--chat takes them"):
         assert "Warning: prompts, " in done.output and warning in done.output
+
+
+def test_everything_odd_at_once_is_still_fifteen_lines(capsys):
+    long = "w5 " * 200
+    odd = dict.fromkeys(("begins", "ends", "eos", "turns", "skipped", "ended"), long)
+    facts = PromptFacts(
+        prompts=1000, lengths=(1, 2.5, 4096), first=long, last="\x1b" * 500, bos="<s>", with_bos=1, twice_bos=1,
+        eos=((2, "</s>"),), ends_in_eos=1, chat=True, form="alpaca", left_out=dict.fromkeys([*COLUMNS, "n" * 90], 1),
+        without_system=1, without_history=1, skipped={"empty": 1}, date="2026-12-11T00:00:00", ended=3, odd=odd,
+    )  # fmt: skip
+    show_prompts(facts, 128)
+    lines = capsys.readouterr().out.rstrip().splitlines()
+    assert len(lines) <= 15 and max(map(len, lines)) <= 80, lines
+    assert sum(line.startswith("! ") for line in lines) == 6 and any(line.endswith(" ...") for line in lines)
 
 
 def test_the_facts_are_in_json_and_in_the_trace(folders, tmp_path):

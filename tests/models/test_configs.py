@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from builders.pairs import tiny, tiny_pair
+from builders.pairs import VOCABULARY, tiny, tiny_pair
 from builders.tokenizers import save, word_tokenizer
 
 from oracle.collect import collect
@@ -77,7 +77,7 @@ def test_a_text_needs_a_tokenizer():
     assert eos_token_ids(Pair(pair.target, pair.draft, word_tokenizer())) == (9,)
 
 
-@pytest.mark.parametrize("value", [[], -1, torch.tensor([])])
+@pytest.mark.parametrize("value", [[], -1, torch.tensor([]), VOCABULARY, [500]])  # what no model can write ends nothing
 def test_that_nothing_ends_a_text_is_said_where_it_is_asked_for(value):
     pair = tiny_pair()
     with warnings.catch_warnings(action="error"):

@@ -157,6 +157,18 @@ def test_prompts_that_hold_another_token_are_left_out_and_the_trace_says_so(tmp_
     assert runs.meta["token_differences"] == meta["token_differences"] and len(runs.meta["skipped"]) == 2
 
 
+def test_a_text_that_holds_another_token_to_the_draft_is_named(tmp_path):
+    with pytest.warns(UserWarning, match="which was allowed"):
+        pair = marked_pair(tmp_path, OTHER_SPECIAL, allow_token_differences=True)
+    plain = collect(pair, [[5, 6], [7]], tmp_path / "plain", max_new_tokens=4)
+    assert plain.facts is not None and "ended" not in plain.facts.odd
+    said = next(int(token) for token in Trace.load(tmp_path / "plain").target_tokens if token > 7)
+    other = Pair(pair.target, pair.draft, pair.tokenizer, contradicting=frozenset({said}))
+    with pytest.warns(UserWarning, match=r"texts: . of 2 .*; \d hold a token that is another one to the draft"):
+        found = collect(other, [[5, 6], [7]], tmp_path / "other", max_new_tokens=4)
+    assert found.facts is not None and "ended" in found.facts.odd
+
+
 def test_ids_that_a_tokenizer_keeps_free_need_no_permission(tmp_path):
     with pytest.warns(UserWarning, match="one of them does not use, and prompts that hold one are left out: id 4"):
         assert marked_pair(tmp_path, OTHER_UNUSED).contradicting == {4}

@@ -18,6 +18,7 @@ from oracle.prompts.encode import encode
 from oracle.prompts.facts import look
 from oracle.prompts.fields import Turn
 from oracle.prompts.forms import Prompt
+from oracle.prompts.sets import PromptSet
 from oracle.records.trace import Trace
 
 TURNS = "{{ bos_token }} {% for m in messages %}{{ m.content }} {% endfor %}"
@@ -250,3 +251,9 @@ def test_a_hostile_token_is_shown_and_never_acts():
     models = tiny_pair("llama")
     found = facts_of(Pair(models.target, models.draft, tokenizer), [[1, 1, 5]])
     assert found.odd["begins"].startswith("all of 1 begin with \\x1b[2J\\u202e twice")
+
+
+def test_where_no_prompt_is_left_the_columns_that_hold_something_are_named():
+    prompts = PromptSet("x", (Prompt("0", ""),), {"left_out": {"conversations in which no user asks (roles: bob)": 1}})
+    with pytest.raises(ValueError, match=r"empty prompt\); what the rows hold beyond that: .*\(roles: bob\)"):
+        collect(pair_of(), prompts, "unused")

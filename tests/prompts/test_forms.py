@@ -217,6 +217,31 @@ def test_nobody_asks(tmp_path):
         assert bool(source["left_out"]) == ("assistant" in json.dumps(row))
 
 
+def test_a_turn_without_content_asks_nothing(tmp_path):
+    user, answer = ({"role": role, "content": f"w{role}"} for role in ("user", "assistant"))
+    prompt, source = first(tmp_path, {"messages": [user, answer, user | {"content": None}]})
+    assert prompt.text == "wuser" and source["left_out"] == {"messages after the last question": 1}
+    prompt, source = first(tmp_path, {"messages": [user, answer | {"content": ""}]})
+    assert prompt.text == "wuser" and source["left_out"] == {}
+    turns = [{"from": "human", "value": ""}, {"from": "human", "value": "x"}]
+    prompt, source = first(tmp_path, {"conversations": turns})
+    assert prompt.text == "x" and source["left_out"] == {}
+
+
+def test_roles_are_known_however_they_are_written_and_others_are_named(tmp_path):
+    for user, other in (("User", "Assistant"), ("Human", "GPT"), ("prompter", "bot")):
+        turns = [{"from": user, "value": "x"}, {"from": other, "value": "y"}]
+        prompt, source = first(tmp_path, {"conversations": turns})
+        assert prompt.text == "x" and source["left_out"] == {"conversations after the first question": 1}
+    turns = [{"from": "alice", "value": "x"}, {"from": "bob", "value": "y"}]
+    prompt, source = first(tmp_path, {"conversations": turns})
+    assert prompt.text == "" and source["left_out"] == {"conversations in which no user asks (roles: alice, bob)": 1}
+
+
+def test_an_input_without_an_instruction_is_all_that_is_asked(tmp_path):
+    assert first(tmp_path, {"instruction": "", "input": "wput"})[0].user_turn == "wput"
+
+
 # --- tables and texts -------------------------------------------------------------------------------------------------
 
 
@@ -236,6 +261,35 @@ def test_a_table_of_texts_is_read_as_its_rows_elsewhere(tmp_path):
     assert found[0].prompts == found[1].prompts == found[2].prompts
     assert [each.source["left_out"] for each in found] == [{"output": 1}] * 3
     assert [each.source["blank_lines"] for each in found] == [1, 1, 0]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_table_is_read_with_the_separator_of_its_first_line(separator, tmp_path):
+    lines = (separator.join(cells) for cells in (('"a,b"', "prompt"), ("1", '"x, y; z"')))
+    (tmp_path / "a.csv").write_text("\n" + "\n".join(lines) + "\n", "utf-8")
+    found = load_prompts(tmp_path / "a.csv")
+    assert [prompt.text for prompt in found] == ["x, y; z"] and found.source["left_out"] == {"a,b": 1}
+
+
+TURNS = [{"role": "user", "content": "wone"}, {"role": "assistant", "content": "wans"}]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "text", "chat_only"),
+    [
+        ("messages", TURNS, "wone", True),
+        ("conversations", [{"from": "human", "value": "wone"}], "wone", False),
+        ("turns", ["wone", "wtwo"], "wone", False),
+        ("prompt", TURNS, "wone", True),
+        ("prompt", ["wone"], '["wone"]', False),  # may be meant as it stands
+        ("prompt", [1, 2], "[1, 2]", False),
+    ],
+)
+def test_a_list_in_a_table_of_texts_is_the_list(column, value, text, chat_only, tmp_path):
+    with open(tmp_path / "a.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([[column], [json.dumps(value)]])
+    (found,) = load_prompts(tmp_path / "a.csv")
+    assert (found.text, found.chat_only) == (text, chat_only)
 
 
 def test_a_long_cell_and_a_column_without_a_name(tmp_path):
@@ -260,7 +314,9 @@ def test_a_text_file_is_a_prompt_a_line_as_it_stands(tmp_path):
         ("a.csv", b"prompt,prompt\nx,y\n", ["line 1: two columns are named 'prompt'"]),
         ("a.csv", b'prompt\n"x"y\n', ["line 2: no readable table"]),
         ("a.csv", b'prompt\n"x\n', ["no readable table"]),
-        ("a.csv", b"id;prompt\n1;x\n", ["line 2", "the fields id;prompt"]),
+        ("a.csv", b"id;prompt\n1;x;y\n", ["line 2: 3 cells, but 2 columns", "Put a text that holds ';' in quotes"]),
+        ("a.csv", b"messages\n\"[{'role': 'user', 'content': 'x'}]\"\n", ["line 2: messages", "no JSON"]),
+        ("a.csv", b"turns\n['x' 'y']\n", ["line 2: turns looks like a list and is no JSON", "double quotes"]),
         ("a.csv", b"prompt\n", ["no rows"]),
         ("a.tsv", b"prompt\n\xff\n", ["not UTF-8"]),
         ("a.txt", b"\n\n", ["no rows"]),
