@@ -127,10 +127,7 @@ def _best(found: Found) -> list[str]:
     use, tuning, arm = settled(found), found.tuning, found.check.arm(found.ran_as)
     measured = f"measured on {found.check.prompts} prompts that had no part in choosing it"
     if tuning.policy == NO_DRAFT:
-        return [
-            f"ADVICE: no draft. Of {tuning.tried:,} settings that were replayed none is seen to pay; the best fixed "
-            f"length, {found.ran_as}, is {gain(arm.speedup)} than no draft, {measured}. {_foretold(found)}"
-        ]
+        return [_spoke_for_none(found, use, measured)]
     spoke = f"The recording spoke for {tuning.policy}{_run_as(found)}, but it"
     if use == NO_DRAFT:
         return [f"ADVICE: no draft. {spoke} is {gain(arm.speedup)} than no draft, {measured}. {_foretold(found)}"]
@@ -144,6 +141,17 @@ def _best(found: Found) -> list[str]:
         f"ADVICE: {tuning.policy}{_run_as(found)}. It is {gain(arm.speedup)} than no draft{_over_default(found)}, "
         f"{measured}.{alone} {_foretold(found)}"
     ]
+
+
+def _spoke_for_none(found: Found, use: str, measured: str) -> str:
+    """Where no replayed setting was seen to pay; ``use`` is another thing only where the check measured it faster."""
+    usual, arm = found.check.arm(found.default), found.check.arm(found.ran_as)
+    advice = {NO_DRAFT: "no draft", found.default: "keep the library's default"}.get(use, use)
+    beside = "" if found.ran_as == found.default else f", the library's default {gain(usual.speedup)}"
+    return (
+        f"ADVICE: {advice}. Of {found.tuning.tried:,} settings that were replayed none is seen to pay; the best fixed "
+        f"length, {found.ran_as}, is {gain(arm.speedup)} than no draft{beside}, {measured}. {_foretold(found)}"
+    )
 
 
 def _run_as(found: Found) -> str:
