@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from analysis.diagnosis.found import Found, answer, settled
+from analysis.gains.heldout import FEWEST
 from analysis.intervals import Estimate
 from analysis.replay.enough import percent
 from analysis.verdict import NO_DRAFT
@@ -92,6 +93,11 @@ def unsure(found: Found) -> list[str]:
     check, tuning, said = found.check, found.tuning, []
     if answer(check.arm(found.ran_as).speedup) == "undecided":
         said.append(f"whether {found.ran_as} is faster than no draft")
+    if tuning.prompts < FEWEST:
+        said.append(
+            f"whether any setting beats a fixed length, which {tuning.prompts} recorded prompts cannot tell (it takes "
+            f"{FEWEST})"
+        )
     if len(tuning.group) > 1:
         said.append(f"which of {len(tuning.group):,} settings (of {tuning.tried:,} tried) is the best")
     if check.verdict == "undecided":

@@ -131,6 +131,12 @@ def test_several_drafts():
     assert "which draft is the best" in unsure(several)[0] and drafts(found()) == []
 
 
+def test_a_tuning_on_a_few_prompts_says_what_it_cannot_tell():
+    said = " ".join(unsure(found(tuning=dataclasses.replace(TUNING, prompts=3))))
+    assert "whether any setting beats a fixed length, which 3 recorded prompts cannot tell (it takes 10)" in said
+    assert unsure(found()) == []
+
+
 def test_how_many_prompts_would_make_it_surer():
     (line,) = surer(found())
     assert line == (
