@@ -112,11 +112,12 @@ def check_plan(seconds: float, row: float, kept: int) -> tuple[int, int]:
     return _shape(max(2, int(seconds / row)) if row > 0 else kept, kept)
 
 
-def expect_prompts(available: int) -> None:
+def expect_prompts(available: int, left_out: str = "") -> None:
     """Raise ValueError for fewer prompts than can be dealt into two parts that each say something."""
     if available < LEAST:
+        more = f" ({left_out})" if left_out else ""
         raise ValueError(
-            f"{available} usable prompt{'' if available == 1 else 's'}: a setting is chosen on some prompts and "
+            f"{available} usable prompt{'' if available == 1 else 's'}{more}: a setting is chosen on some prompts and "
             f"checked on others, so at least {LEAST} are needed, and from 20 on the answer is worth something; give "
             "more prompts"
         )
