@@ -280,10 +280,12 @@ def _advice_words(advice: str, found: Evidence, foreseeable: bool | None) -> str
         oracle = found.oracle_speedup.value - 1
         rest = "" if oracle >= SMALL_GAIN else "; no setting can change that"
         return f"Advice: use no draft, or a cheaper one{rest}."
-    if advice == found.held_out.constant:
-        return f"Advice: keep {advice}."
-    small = ", little as that gains" if foreseeable and found.held_out.gain.value - 1 < SMALL_GAIN else ""
-    return f"Advice: use {advice}{small}."
+    held = found.held_out
+    finer = f" Of {held.tried} settings, that is: `oracle tune` tries finer steps, and may name another one."
+    if advice == held.constant:
+        return f"Advice: keep {advice}.{finer}"
+    small = ", little as that gains" if foreseeable and held.gain.value - 1 < SMALL_GAIN else ""
+    return f"Advice: use {advice}{small}.{finer}"
 
 
 # --- caveats ----------------------------------------------------------------------------------------------------------

@@ -61,13 +61,13 @@ def answer(speedup: Estimate) -> Answer:
 def settled(found: Found) -> str:
     """The policy to use: what the tuning spoke for, unless the measured check speaks against it.
 
-    "none" where it was measured to be slower than no draft; another measured one where that is seen to be faster.
+    Where it spoke for no draft, the best fixed length is used that was measured to be faster than none; where a setting
+    was measured to be slower, the library's default if that was measured to be faster than no draft, else none.
     """
-    if found.tuning.policy == NO_DRAFT:
-        return NO_DRAFT
-    mine = found.check.arm(found.ran_as)
-    if answer(mine.speedup) == "slower":
-        return NO_DRAFT
+    mine, spoken = found.check.arm(found.ran_as), found.tuning.policy != NO_DRAFT
+    measured = answer(mine.speedup)
+    if measured == "slower" or (not spoken and measured != "faster"):
+        return found.default if answer(found.check.arm(found.default).speedup) == "faster" else NO_DRAFT
     if answer(mine.over_default) == "slower":
         return found.default
-    return found.tuning.policy
+    return found.tuning.policy if spoken else found.ran_as

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from analysis.diagnosis.found import Found, answer, settled
+from analysis.gains.heldout import FEWEST
 from analysis.intervals import Estimate
 from analysis.replay.enough import percent
 from analysis.verdict import NO_DRAFT
@@ -92,6 +93,11 @@ def unsure(found: Found) -> list[str]:
     check, tuning, said = found.check, found.tuning, []
     if answer(check.arm(found.ran_as).speedup) == "undecided":
         said.append(f"whether {found.ran_as} is faster than no draft")
+    if tuning.prompts < FEWEST:
+        said.append(
+            f"whether any setting beats a fixed length, which {tuning.prompts} recorded prompts cannot tell (it takes "
+            f"{FEWEST})"
+        )
     if len(tuning.group) > 1:
         said.append(f"which of {len(tuning.group):,} settings (of {tuning.tried:,} tried) is the best")
     if check.verdict == "undecided":
@@ -127,10 +133,7 @@ def _best(found: Found) -> list[str]:
     use, tuning, arm = settled(found), found.tuning, found.check.arm(found.ran_as)
     measured = f"measured on {found.check.prompts} prompts that had no part in choosing it"
     if tuning.policy == NO_DRAFT:
-        return [
-            f"ADVICE: no draft. Of {tuning.tried:,} settings that were replayed none is seen to pay; the best fixed "
-            f"length, {found.ran_as}, is {gain(arm.speedup)} than no draft, {measured}. {_foretold(found)}"
-        ]
+        return [_spoke_for_none(found, use, measured)]
     spoke = f"The recording spoke for {tuning.policy}{_run_as(found)}, but it"
     if use == NO_DRAFT:
         return [f"ADVICE: no draft. {spoke} is {gain(arm.speedup)} than no draft, {measured}. {_foretold(found)}"]
@@ -144,6 +147,17 @@ def _best(found: Found) -> list[str]:
         f"ADVICE: {tuning.policy}{_run_as(found)}. It is {gain(arm.speedup)} than no draft{_over_default(found)}, "
         f"{measured}.{alone} {_foretold(found)}"
     ]
+
+
+def _spoke_for_none(found: Found, use: str, measured: str) -> str:
+    """Where no replayed setting was seen to pay; ``use`` is another thing only where the check measured it faster."""
+    usual, arm = found.check.arm(found.default), found.check.arm(found.ran_as)
+    advice = {NO_DRAFT: "no draft", found.default: "keep the library's default"}.get(use, use)
+    beside = "" if found.ran_as == found.default else f", the library's default {gain(usual.speedup)}"
+    return (
+        f"ADVICE: {advice}. Of {found.tuning.tried:,} settings that were replayed none is seen to pay; the best fixed "
+        f"length, {found.ran_as}, is {gain(arm.speedup)} than no draft{beside}, {measured}. {_foretold(found)}"
+    )
 
 
 def _run_as(found: Found) -> str:

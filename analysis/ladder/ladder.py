@@ -42,7 +42,7 @@ class Ladder:
     tried: int  # policies that the best one was chosen from
     left_out: tuple[str, ...]  # policies that were not tried, because the trace recorded too little for them
     roc: Estimate | None  # speedup of `roc`: the library's default where scikit-learn is installed; None: not recorded
-    longest_draft: int  # most tokens of a draft on the rung of the signals
+    longest_draft: int  # most tokens of a draft on the rung of the signals, which is no bound
 
     def of_name(self, name: str) -> Rung:
         """The rung of that name."""

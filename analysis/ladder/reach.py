@@ -1,6 +1,7 @@
-"""What the recorded signals could reach at most: a model of acceptance on all of them drives the expected-gain rule.
+"""What a model reaches that sees every recorded signal: of acceptance, it drives the expected-gain rule.
 
-Each part of the prompts is drafted by models that were fitted to the other parts alone.
+No bound: a rule that reads fewer signals may be faster, and so may another model.  Each part of the prompts is
+drafted by models that were fitted to the other parts alone.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from oracle.records.trace import Trace
 
 DEFAULT = "dynamic"  # what transformers does with a draft where nothing is set, and scikit-learn is not installed
 NONE, LIBRARY, CONSTANT, PER_PROMPT, POLICY, SIGNALS = (
-    "none", "library's default", "best constant", "best constant per prompt", "best policy", "signals at most",
+    "none", "library's default", "best constant", "best constant per prompt", "best policy", "all signals, one model",
 )  # fmt: skip
 RUNGS = (NONE, LIBRARY, CONSTANT, PER_PROMPT, POLICY, SIGNALS, *ORACLES)
 

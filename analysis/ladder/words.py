@@ -38,7 +38,8 @@ def _takers(found: Ladder) -> str:
         if each is not None:
             interval = "" if math.isnan(each.low) else f" ({100 * each.low:.0f} to {100 * each.high:.0f} %)"
             said.append(f"{words} saves {100 * each.value:.0f} %{interval}")
-    return f" Of that time {' and '.join(said)}; the rest takes foreknowledge." if said else ""
+    rest = "the rest takes a better rule or model, or foreknowledge"
+    return f" Of that time {' and '.join(said)}; {rest}." if said else ""
 
 
 def _by_chance(found: Ladder) -> str:

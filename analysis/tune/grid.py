@@ -45,6 +45,12 @@ ALL = "all"
 _NO_TUNING = ("none", "random", "disco")  # plain decoding, what chance draws, and what needs a file: not in `ALL`
 
 
+def beside_default(policies: Sequence[str]) -> list[str]:
+    """`DEFAULT` and ``policies``: one of its families that they hold to some numbers is tried with these alone."""
+    held = {family for family, colon, _ in (text.strip().partition(":") for text in policies) if colon}
+    return [*(family for family in DEFAULT if family not in held), *policies]
+
+
 def settings_of(families: Sequence[str]) -> dict[str, str]:
     """Every setting to try, as its text, and the name of its family.
 

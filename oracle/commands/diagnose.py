@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from oracle.commands.groups import takes
-from oracle.commands.notes import note, say
+from oracle.commands.notes import note, say, warnings_as_notes
 from oracle.commands.numbers import interval_text
 from oracle.commands.options import DraftsOptions, Json, Length, OutputOptions, PromptOptions
 from oracle.commands.programs import plain, show_json
@@ -56,19 +56,20 @@ def diagnose(
     seconds = None if budget is None else seconds_of(budget)
     expect_free(out, resume=output.resume, force=output.force)
     chosen = prompts.load()
-    found = work(
-        models.load(),
-        chosen,
-        out,
-        budget=seconds,
-        max_new_tokens=max_new_tokens,
-        chat=prompts.chat,
-        seed=prompts.seed or 0,
-        resume=output.resume,
-        force=output.force,
-        progress=output.progress,
-        tell=note,
-    )
+    with warnings_as_notes():
+        found = work(
+            models.load(),
+            chosen,
+            out,
+            budget=seconds,
+            max_new_tokens=max_new_tokens,
+            chat=prompts.chat,
+            seed=prompts.seed or 0,
+            resume=output.resume,
+            force=output.force,
+            progress=output.progress,
+            tell=note,
+        )
     if as_json:
         show_json({**plain(found), "sentences": found.sentences})
     else:

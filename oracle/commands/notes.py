@@ -20,10 +20,13 @@ def note(text: str) -> None:
 
 @contextlib.contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """What the library warns of as remarks, not as lines of its source."""
+    """What the library warns of as remarks, not as lines of its source; each of them once, however many steps warn."""
+    said: set[str] = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        note(f"Warning: {message}.")
+        if str(message) not in said:
+            said.add(str(message))
+            note(f"Warning: {message}.")
 
     with warnings.catch_warnings():
         warnings.showwarning = show

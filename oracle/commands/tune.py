@@ -48,13 +48,13 @@ def tune(
     """
     from analysis.plots.canvas import FORMATS
     from analysis.tune import tune as tuned
-    from analysis.tune.grid import ALL, DEFAULT, settings_of
+    from analysis.tune.grid import ALL, beside_default, settings_of
     from oracle.policies.names import taken_in_sample
 
     if plot is not None:
         check_file(plot, FORMATS, made=PICTURE, force=force)
     added = [text if text.strip() == ALL or not in_sample else taken_in_sample(text) for text in policy or ()]
-    families = [*DEFAULT, *added]
+    families = beside_default(added)
     settings_of(families)  # what will not do is said before anything is loaded
     loaded = load_trace(trace)
     cost = prices.load()

@@ -1,6 +1,7 @@
 """``oracle diagnose``: budgets as they are typed, and a screen that fits."""
 
 import importlib
+import warnings
 
 import pytest
 from builders.found import found
@@ -86,6 +87,20 @@ def test_the_command_hands_on_what_was_typed(monkeypatch, tmp_path):
     assert seen["resume"] and '"policy": "constant:tokens=3"' in done.stdout
     run("diagnose", tmp_path / "out", "--target", "a", "--draft", "b", "--draft", "c", "--budget", "1h")
     assert seen["pairs"] == [None, "b", "c"] and seen["budget"] == 3600
+
+
+def test_a_warning_of_every_step_is_one_remark(monkeypatch, tmp_path):
+    def work(*given, **options):
+        for _ in range(3):
+            with warnings.catch_warnings():  # as libraries do, after which Python forgets what it said
+                warnings.warn("the draft's tokenizer lacks <tool>", stacklevel=1)
+        return whole(found())
+
+    monkeypatch.setattr("oracle.workflows.diagnose.diagnose", work)
+    monkeypatch.setattr(command.DraftsOptions, "load", lambda self: [])
+    done = run("diagnose", tmp_path / "out", "--dataset", "demo-text", "--limit", "9")
+    lines = [line for line in done.stderr.splitlines() if "lacks <tool>" in line]
+    assert done.exit_code == 0 and lines == ["Warning: the draft's tokenizer lacks <tool>."]
 
 
 def test_a_taken_folder_is_refused_before_models_are_loaded(tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 from analysis.replay.sweep import library_policies
-from analysis.tune.grid import ALL, DEFAULT, GRIDS, settings_of
+from analysis.tune.grid import ALL, DEFAULT, GRIDS, beside_default, settings_of
 from analysis.tune.simplicity import ORDER, rank, simplest
 from oracle.policies import POLICIES, parse
 
@@ -27,6 +27,14 @@ def test_keys_hold_a_number_fast():
     found = [text for text in settings_of(["svip:tokens=20"]) if text.startswith("svip")]
     assert len(found) == 19 and all(parse(text).tokens == 20 for text in found)
     assert [text for text in settings_of(["staircase"]) if "staircase" in text] == ["staircase"]
+
+
+def test_keys_hold_a_number_of_transformers_own_rules_too():
+    found = settings_of(beside_default(["dynamic:tokens=10", "svip"]))
+    dynamic = [text for text, family in found.items() if family == "dynamic"]
+    assert len(dynamic) == 50 and all(parse(text).tokens == 10 for text in dynamic)
+    assert set(found.values()) == {*DEFAULT, "svip"}
+    assert list(settings_of(beside_default(["constant:tokens=5"]))) == list(settings_of(DEFAULT))
 
 
 def test_all_are_those_that_need_no_training():

@@ -1,8 +1,22 @@
 """A budget as prompts, repeats and lengths."""
 
+import itertools
+from types import SimpleNamespace
+
 import pytest
 
-from oracle.workflows.diagnose.plan import LEAST, LENGTHS, Speed, check_plan, plan, told
+from oracle.workflows.diagnose import probe as probing
+from oracle.workflows.diagnose.plan import (
+    FEW_RECORDED,
+    LEAST,
+    LENGTHS,
+    Speed,
+    check_plan,
+    check_row,
+    check_warm_up,
+    plan,
+    told,
+)
 
 QUICK = Speed(prefill=0.01, step=0.002, drawn=0.003, texts=((64, False),))
 SLOW = Speed(prefill=0.5, step=0.2, drawn=0.25, texts=((40, False), (24, True)))
@@ -38,6 +52,35 @@ def test_several_drafts_share_the_time():
 
 def test_half_precision_is_recorded_prompt_by_prompt():
     assert plan(SLOW, 600, 1000, reference="assisted").recorded <= plan(SLOW, 600, 1000).recorded
+
+
+@pytest.mark.parametrize("reference", ["plain", "assisted"])
+@pytest.mark.parametrize("budget", [700, 1200, 3000])
+def test_more_prompts_are_recorded_than_clocked(reference, budget):
+    found = plan(SLOW, budget, 1000, reference=reference)
+    assert found.recorded >= max(FEW_RECORDED, 1.5 * found.measured) and found.seconds <= budget
+
+
+def test_the_check_is_priced_as_the_plan_prices_it():
+    assert check_row(10, 8, 2, "assisted") == 26 + 16 and check_row(10, 8, 2, "plain") == 15 + 16
+    assert check_warm_up(10, 8, 2, 32) == 26 and check_warm_up(10, 8, 2, 128) == 6.5
+
+
+@pytest.mark.parametrize(("budget", "pairs"), [(1000, 4), (700, 3), (600, 2), (100, 1)])
+def test_the_probe_makes_no_pair_of_calls_that_its_share_has_no_room_for(monkeypatch, budget, pairs):
+    now, made = [0.0], itertools.count()
+
+    def calls(pair, prompt, tokens, clock):
+        next(made)
+        now[0] += 13.0 * (tokens > 4)
+        text = SimpleNamespace(total_seconds=0.1, prefill_seconds=0.05, tokens=[7] * tokens)
+        return text, text
+
+    monkeypatch.setattr(probing, "_calls", calls)
+    monkeypatch.setattr(probing, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("oracle.timing.clock_for", lambda pair: None)
+    probing.probe(None, [SimpleNamespace(max_new_tokens=64)] * 9, 64, budget)
+    assert next(made) - 1 == pairs and now[0] <= max(13, probing.SHARE * budget)
 
 
 @pytest.mark.parametrize("available", [LEAST, 5, 10, 25])

@@ -4,6 +4,7 @@ import copy
 import datetime
 import importlib
 import itertools
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -147,6 +148,21 @@ def test_a_diagnosis_that_goes_on_another_day_reads_the_same_prompts(tmp_path, m
         trace = oracle.Trace.load(out / name / "trace")
         assert trace.meta["template_date"] == "2026-12-11T00:00:00"
         assert [prompt[-1] for prompt in _prompts(trace)] == [11, 11]
+
+
+def test_what_is_odd_about_the_prompts_is_said_once_and_those_left_out_are_counted(tmp_path):
+    models, told = tiny_pair(), []
+    template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    pair = Pair(models.target, models.draft, word_tokenizer(chat_template=template))
+    texts = ["w5 w6 w7", "w9 w10", "", "w12 w13 w14 w15", "w17 w18"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        diagnose(pair, texts, tmp_path / "out", chat=True, tell=told.append, **QUICK)
+    said = [str(each.message) for each in caught if str(each.message).startswith("prompts, ")]
+    assert said == ["prompts, first token: the chat template writes no <s>, as begins other texts"]
+    assert told[0].startswith("Note: 1 of 5 prompts left out: 1 ")
+    with pytest.raises(ValueError, match="1 usable prompt .3 of 4 prompts left out: 3 .*at least 4"):
+        diagnose(pair, ["w5 w6", "", "", ""], tmp_path / "few", chat=True, **QUICK)
 
 
 def test_a_folder_of_somebody_else_is_left_alone(pair, tmp_path):

@@ -23,7 +23,7 @@ from oracle.records.runs import PLAIN, Runs
 from oracle.records.trace import Trace
 from oracle.settings import settings
 from oracle.workflows.diagnose.job import Job
-from oracle.workflows.diagnose.plan import check_plan
+from oracle.workflows.diagnose.plan import check_plan, check_row, check_warm_up
 from oracle.workflows.diagnose.result import Diagnosis
 from oracle.workflows.diagnose.stages import CONSTANT, DRAWN, Tuned, as_run_here, library_default, part, run_check
 from oracle.workflows.study import report
@@ -84,8 +84,9 @@ def _checked(job: Job, one: Tuned, policies: list[str]) -> tuple[Job, Trace, Run
     if not job.kept.check:
         calls = {name: float(np.mean([call.total_seconds for call in one.runs.of(name)])) for name in one.runs.policies}
         each = max(calls[library_default()], calls[CONSTANT])
-        row = (2 if job.assisted else 1.5) * calls[PLAIN] + len(policies) * each  # recorded, then clocked
-        left = job.budget - job.spent - _REPORT - len(policies) * each
+        row = check_row(calls[PLAIN], each, len(policies), "assisted" if job.assisted else "plain")
+        warm = check_warm_up(calls[PLAIN], each, len(policies), job.kept.plan.max_new_tokens)
+        left = job.budget - job.spent - _REPORT - warm
         prompts, repeats = check_plan(left, row, job.kept.plan.kept)
         job = job.saved(prompts=prompts, repeats=repeats)
     prompts, repeats = job.kept.check["prompts"], job.kept.check["repeats"]

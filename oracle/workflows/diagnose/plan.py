@@ -9,11 +9,14 @@ from oracle.measure import WARM_UP
 
 LENGTHS = (128, 96, 64, 48, 32)  # limits of a text that are tried, the longest one first
 FEW = 6  # prompts to clock, in tuning and in the check, before texts are made longer
+FEW_RECORDED = 10  # the same of recorded ones: of fewer a gain over a fixed length has no interval
 REPEAT_FROM = 24  # prompts to clock before a call is made three times: more prompts tell more than more repeats
 REPEATS = (3, 5)  # calls each where there are many prompts, and at most where there are no more prompts
 MOST_RECORDED = 200  # prompts to record for the tuning
 LEAST = 4  # prompts in all, two of them for the check: one prompt says nothing of others
-TUNING, RECORDING, CHECK = 0.4, 0.15, 0.45  # of the time that there is for models
+# Of the time that there is for models.  Prices need few calls, and the check clocks the default again; which setting is
+# best hangs on how many prompts were recorded, one of which costs a third of one that is clocked, or less.
+TUNING, RECORDING, CHECK = 0.25, 0.3, 0.45
 _OVERHEAD, _OVERHEAD_EACH = 8.0, 8.0  # seconds of computing: once, and for each draft
 _RECORD = {"plain": 0.5, "assisted": 1.6}  # price of recording a prompt, in plain calls
 
@@ -94,16 +97,27 @@ def plan(
     )
 
 
+def check_row(plain: float, drafted: float, policies: int, reference: str) -> float:
+    """Seconds that a prompt of the check takes: recorded, then clocked without a draft and with each policy."""
+    return (1 + _RECORD[reference]) * plain + policies * drafted
+
+
+def check_warm_up(plain: float, drafted: float, policies: int, limit: int) -> float:
+    """Seconds of the calls before those that count, which are cut at ``WARM_UP`` tokens."""
+    return (plain + policies * drafted) * min(1.0, WARM_UP / limit)
+
+
 def check_plan(seconds: float, row: float, kept: int) -> tuple[int, int]:
     """Prompts (at least 2) and repeats of the check, where all calls on a prompt take ``row`` seconds."""
     return _shape(max(2, int(seconds / row)) if row > 0 else kept, kept)
 
 
-def expect_prompts(available: int) -> None:
+def expect_prompts(available: int, left_out: str = "") -> None:
     """Raise ValueError for fewer prompts than can be dealt into two parts that each say something."""
     if available < LEAST:
+        more = f" ({left_out})" if left_out else ""
         raise ValueError(
-            f"{available} usable prompt{'' if available == 1 else 's'}: a setting is chosen on some prompts and "
+            f"{available} usable prompt{'' if available == 1 else 's'}{more}: a setting is chosen on some prompts and "
             f"checked on others, so at least {LEAST} are needed, and from 20 on the answer is worth something; give "
             "more prompts"
         )
@@ -131,7 +145,7 @@ class _Work:
     @property
     def check(self) -> float:
         """Checking a prompt: plain and three policies, and recording it."""
-        return self.speed.plain(self.limit) + 3 * self.speed.drafted(self.limit) + self.record
+        return check_row(self.speed.plain(self.limit), self.speed.drafted(self.limit), 3, self.reference)
 
     @property
     def fixed(self) -> float:
@@ -145,8 +159,8 @@ class _Work:
 
     def fits(self, seconds: float, prompts: int) -> bool:
         """Whether so many prompts (or all that there are) can be clocked in both parts."""
-        most = min(prompts, self._tuning), min(prompts, self.available - self._tuning)
-        return self.fixed + self._spent(most[0], most[0], most[1]) <= seconds
+        checked = min(prompts, self.available - self._tuning)
+        return self.fixed + self._spent(min(prompts, self._tuning), self._recorded(prompts), checked) <= seconds
 
     def plan(self, seconds: float, prompts: int) -> Plan:
         """Where so many prompts in both parts fit."""
@@ -155,11 +169,15 @@ class _Work:
         measured, repeats = _shape(cells, self._tuning)
         left = work - self.drafts * measured * repeats * self.row - checked * self.check
         recorded = int(min(RECORDING * work, left) / self.drafts / self.record)
-        recorded = max(measured, min(MOST_RECORDED, self._tuning, recorded))
+        recorded = max(measured, self._recorded(prompts), min(MOST_RECORDED, self._tuning, recorded))
         left += checked * self.check - self.drafts * recorded * self.record
         kept, again = _shape(max(checked, int(min(CHECK * work, left) / self.check)), self.available - recorded)
         spent = self.fixed + self._spent(measured * repeats, recorded, kept * again)
         return Plan(recorded, measured, repeats, self.limit, self.available - recorded, spent)
+
+    def _recorded(self, prompts: int) -> int:
+        """How many are recorded at least where so many are clocked."""
+        return min(self._tuning, prompts if prompts < FEW else max(prompts, FEW_RECORDED))
 
     @property
     def _tuning(self) -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +17,7 @@ from oracle.models.identity import facts, name_of
 from oracle.models.pair import Pair
 from oracle.prompts.chat import Chat, as_chat
 from oracle.prompts.encode import Encoded, digest, encode
+from oracle.prompts.facts import look, warn_of
 from oracle.prompts.sets import PromptSet
 from oracle.records.typed import whole
 from oracle.workflows.diagnose import kept as folder
@@ -63,11 +67,11 @@ def diagnose(
         raise ValueError(f"budget is {budget}; it must be a number of seconds above 0")
     given, budget = budget is not None, float(BUDGETS.get(pairs[0].name, BUDGETS[""]) if budget is None else budget)
     template = _settled(chat, path, resume=resume)
-    usable, encoded = _usable(pairs, prompts, template, seed)
+    say = tell or (lambda line: None)
+    usable, encoded = _usable(pairs, prompts, template, seed, say)
     said = template and {**template.to_meta(), "template_date": template.date}
     settings = _settings(pairs, encoded, budget=budget, max_new_tokens=length, chat=said, seed=seed)
-    say = tell or (lambda line: None)
-    with folder.held(path):
+    with folder.held(path), _prompts_were_told():
         kept = None if force else folder.known(path, settings)
         if kept is None:
             say("Clocking a few calls, to see how much fits into the budget ...")
@@ -99,18 +103,43 @@ def _settled(chat: bool | Chat, out: Path, *, resume: bool) -> Chat | Literal[Fa
     return template.settled(before or None)
 
 
-def _usable(pairs: Sequence[Pair], prompts: Prompts, chat: bool | Chat, seed: int) -> tuple[Any, list[Encoded]]:
-    """The prompts that every pair can read, in an order drawn with ``seed``, and as the models see them."""
+def _usable(
+    pairs: Sequence[Pair], prompts: Prompts, chat: Chat | Literal[False], seed: int, tell: Callable[[str], None]
+) -> tuple[Any, list[Encoded]]:
+    """The prompts that every pair can read, in an order drawn with ``seed``, and as the models see them.
+
+    Tells which kinds were left out, and warns of what is odd about the others: here once, for all of them.
+    """
     given = list(prompts)
     drawn = np.random.default_rng(seed).permutation(len(given))[:_MOST_PROMPTS].tolist()
-    chosen = [given[at] for at in drawn]
+    chosen, skipped = [given[at] for at in drawn], []
     for pair in pairs:
-        encoded, _ = encode(pair, chosen, 1, chat)
-        chosen = [chosen[each.index] for each in encoded]
-    expect_prompts(len(chosen))
+        encoded, others = encode(pair, chosen, 1, chat)
+        chosen, skipped = [chosen[each.index] for each in encoded], [*skipped, *others]
+    left_out = _left_out(skipped, len(drawn))
+    expect_prompts(len(chosen), left_out)
+    if left_out:
+        tell(f"Note: {left_out}.")
+    encoded = encode(pairs[0], chosen, LENGTHS[0], chat)[0]
+    warn_of(look(pairs[0], encoded, skipped, getattr(prompts, "source", {}), chat or None))
     if isinstance(prompts, PromptSet):
-        return PromptSet(prompts.name, tuple(chosen), prompts.source), encode(pairs[0], chosen, LENGTHS[0], chat)[0]
-    return chosen, encode(pairs[0], chosen, LENGTHS[0], chat)[0]
+        return PromptSet(prompts.name, tuple(chosen), prompts.source), encoded
+    return chosen, encoded
+
+
+def _left_out(skipped: Sequence[dict[str, Any]], of: int) -> str:
+    """How many prompts are not used, and why."""
+    kinds = Counter(str(each["kind"]) for each in skipped)
+    why = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    return f"{len(skipped)} of {of} prompts left out: {why}" if skipped else ""
+
+
+@contextlib.contextmanager
+def _prompts_were_told() -> Iterator[None]:
+    """Every step reads some of the prompts, and would warn of them again."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="prompts, ")
+        yield
 
 
 def _settings(pairs: Sequence[Pair], encoded: Sequence[Encoded], **given: Any) -> dict[str, Any]:
