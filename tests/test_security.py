@@ -207,7 +207,7 @@ def test_a_generation_of_the_folder_is_not_used(values, draft, honest, marker, a
 
 def test_a_compiler_of_the_folder_is_refused(draft, honest, marker, asked):
     edit(draft / "generation_config.json", compile_config={"backend": "own"})
-    refused(draft, honest, "cannot be loaded .*compile_config", marker, asked)
+    refused(draft, honest, "generation_config.json, which cannot be read .*compile_config", marker, asked)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def walk_in_numbers(
 
 def _reader(book: Book, policy: InOrder) -> Callable[[int, int], list[float]]:
     """The policy's signal of the first ``size`` tokens of the draft from ``at``, as `Book.address` finds them."""
-    column = book.column(policy.signal, policy).data
+    column: Any = book.column(policy.signal, policy).data
     text, over, recorded = (np.ascontiguousarray(part).data for part in (book.text, book.over, book.recorded))
 
     def values(at: int, size: int) -> list[float]:

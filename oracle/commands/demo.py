@@ -49,7 +49,7 @@ def demo(
     say(
         "Next, with a real pair:\n"
         "  oracle simulate                                  a recorded 1.5B/0.5B pair\n"
-        "  oracle collect --target ORG/BIG --draft ORG/SMALL --dataset mbpp --chat\n"
-        "  oracle simulate traces/... -p dynamic:threshold=0.6 -p constant:tokens=3\n",
+        "  oracle diagnose --target ORG/BIG --draft ORG/SMALL --dataset mbpp --chat\n"
+        "  oracle collect --target ORG/BIG --draft ORG/SMALL --dataset mbpp --chat\n",
         lines=True,
     )

@@ -48,7 +48,7 @@ def diagnose(
     """Say whether a draft pays on your prompts, why, and what to set.
 
     It clocks no draft, the library's default and a fixed length, fits prices, records, and tunes on some prompts, and
-    checks what comes out on others.  An interrupted run goes on with --resume.
+    checks what comes out on others.  Several --draft are compared.  An interrupted run goes on with --resume.
     """
     from oracle.workflows.diagnose import diagnose as work
     from oracle.workflows.diagnose.kept import expect_free

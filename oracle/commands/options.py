@@ -182,9 +182,7 @@ class DraftsOptions(ModelOptions):
 
     draft: Annotated[
         list[str] | None,
-        typer.Option(
-            "--draft", help="Draft model: hub name or local directory; give it several times to compare drafts."
-        ),
+        typer.Option("--draft", help="Draft model: hub name or local directory."),
         Once(),
     ] = None
 

@@ -11,9 +11,9 @@ from typing import TypeGuard
 
 import numpy as np
 
-from oracle.policies.contract import Policy, State, budget_of
+from oracle.policies.contract import Policy, State, budget_of, rebuilt
 from oracle.policies.counting import Constant, Heuristic, HeuristicTransient, Length
-from oracle.policies.drawn import Drawn, Random
+from oracle.policies.drawn import Random
 from oracle.policies.learning import Roc
 from oracle.policies.thresholds import Below, Dynamic
 
@@ -69,7 +69,7 @@ def settings_of(policy: Policy, state: State | None = None) -> Settings | None:
 def state_left(policy: Policy, state: State, tokens: float, iterations: int) -> State:
     """The state after a call of so many iterations that left ``tokens`` as the library's next length."""
     if type(policy) is Random:
-        return Drawn(state[0] + iterations)
+        return rebuilt(state, [state[0] + iterations])
     return Length(np.array([int(tokens)])) if isinstance(policy, HeuristicTransient) else state
 
 

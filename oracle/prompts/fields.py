@@ -15,7 +15,7 @@ from oracle.records.typed import is_deep
 
 _USER, _SYSTEM = "user", "system"
 # Names of the sides of a conversation in published data sets, and the roles that chat templates know.
-_ROLES = dict.fromkeys(("human", "prompter", "user"), _USER)
+_ROLES: dict[str, str] = dict.fromkeys(("human", "prompter", "user"), _USER)
 _ROLES |= dict.fromkeys(("gpt", "chatgpt", "bing", "bard", "assistant", "bot", "model"), "assistant")
 _ROLES |= {"system": _SYSTEM}
 _TURN_KEYS = (("role", "content"), ("from", "value"))  # OpenAI's messages; ShareGPT's conversations
