@@ -40,7 +40,7 @@ def diagnose(
     ] = None,
     max_new_tokens: Annotated[
         int | None,
-        typer.Option("--max-new-tokens", help="Length limit of each text; default: as the budget allows, 32 to 128."),
+        typer.Option("--max-new-tokens", help="Length limit of each text."),
         Length,
     ] = None,
     as_json: Json = False,
@@ -48,7 +48,9 @@ def diagnose(
     """Say whether a draft pays on your prompts, why, and what to set.
 
     It clocks no draft, the library's default and a fixed length, fits prices, records, and tunes on some prompts, and
-    checks what comes out on others.  Several --draft are compared.  An interrupted run goes on with --resume.
+    checks what comes out on others.  Several --draft are compared.  Without
+    --max-new-tokens texts are as long as the budget allows, 32 to 128 tokens.  An interrupted run goes on with
+    --resume.
     """
     from oracle.workflows.diagnose import diagnose as work
     from oracle.workflows.diagnose.kept import expect_free
