@@ -96,7 +96,7 @@ def _shared(
 ) -> tuple[PreTrainedTokenizerBase | None, dict[str, Any], frozenset[int]]:
     """The tokenizer of a pair, what is to be recorded of the choice, and the ids that mean another token to the draft.
 
-    Warns of every difference that is allowed, and where the draft's tokenizer stands in for one that the target lacks.
+    Warns of every difference that is allowed, and where one of the models has no tokenizer.
     """
     target, draft = tokenizers
     if target is not None and draft is not None:
@@ -106,6 +106,12 @@ def _shared(
         facts = found.facts()
         return target, {"token_differences": facts} if facts else {}, found.contradicting
     if draft is None:
+        if target is not None:
+            warnings.warn(
+                f"{sources[1]} has no tokenizer: nothing shows that its token ids mean what {sources[0]}'s mean; the "
+                "agreement of the two will tell",
+                stacklevel=3,
+            )
         return target, {}, frozenset()
     warnings.warn(f"{sources[0]} has no tokenizer: the draft's ({sources[1]}) splits the prompts", stacklevel=3)
     return draft, {"tokenizer": sources[1]}, frozenset()

@@ -132,6 +132,8 @@ def test_a_tokenizer_that_cannot_be_read_is_an_error_and_none_is_borrowed(tmp_pa
     with pytest.warns(UserWarning, match="target has no tokenizer: the draft's .* splits the prompts"):
         pair = load_pair(target=target, draft=draft, device="cpu")
     assert pair.info == {"tokenizer": str(draft)}
+    with pytest.warns(UserWarning, match="target has no tokenizer: nothing shows that its token ids mean what .*draft"):
+        assert load_pair(target=draft, draft=target, device="cpu").info == {}
 
 
 def marked_pair(tmp_path, marks, **options):
