@@ -6,9 +6,10 @@ python data/write_findings.py
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
+
+from documents import deliver
 
 from analysis.intervals import Estimate
 from oracle.commands.numbers import interval_text
@@ -89,11 +90,7 @@ def main() -> None:
             for prices, priced in each["prices"].items()
         ),
     )
-    if "--show" in sys.argv[1:]:
-        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
-        sys.stdout.write(text)
-    else:
-        (RESULTS / "FINDINGS.md").write_text(text, encoding="utf-8", newline="\n")
+    deliver(text, RESULTS / "FINDINGS.md")
 
 
 def _collected(name: str, s: dict[str, Any]) -> str:

@@ -5,8 +5,9 @@ python data/write_format.py
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
+
+from documents import deliver
 
 from oracle.records.columns import RUNS, TRACE, markdown
 
@@ -36,11 +37,7 @@ One row a call of the generator; I = its iterations.
 
 def main() -> None:
     text = TEXT.format(trace=markdown(TRACE), runs=markdown(RUNS))
-    if "--show" in sys.argv[1:]:
-        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
-        sys.stdout.write(text)
-    else:
-        (Path(__file__).parent / "FORMAT.md").write_text(text, encoding="utf-8", newline="\n")
+    deliver(text, Path(__file__).parent / "FORMAT.md")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ python data/write_policies.py
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
+
+from documents import deliver
 
 from analysis.replay.oracles import ORACLES
 from oracle.policies import POLICIES
@@ -78,11 +79,7 @@ def main() -> None:
     table = _table(("policy", "rule", "reads", "in", "from"), [_row(facts(name)) for name in POLICIES])
     oracles = [f"| `{name}` | {RULES[name]} |" for name in ORACLES]
     text = TEXT.format(table=table, oracles=_table(("policy", "rule"), oracles))
-    if "--show" in sys.argv[1:]:
-        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
-        sys.stdout.write(text)
-    else:
-        (Path(__file__).parent / "POLICIES.md").write_text(text, encoding="utf-8", newline="\n")
+    deliver(text, Path(__file__).parent / "POLICIES.md")
 
 
 if __name__ == "__main__":

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import statistics
-import sys
 from pathlib import Path
 from typing import Any
+
+from documents import deliver
 
 from analysis.intervals import Estimate
 from oracle.commands.numbers import interval_text
@@ -54,11 +55,7 @@ from 3 prompts on, the variance between prompts, from 20 on, in 85 to 94 % only
 
 def main() -> None:
     text = TEXT.format(sections="".join(_section(name, what) for name, what in RUNS.items()))
-    if "--show" in sys.argv[1:]:
-        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
-        sys.stdout.write(text)
-    else:
-        (RESULTS / "VALIDATION.md").write_text(text, encoding="utf-8", newline="\n")
+    deliver(text, RESULTS / "VALIDATION.md")
 
 
 def _section(name: str, what: str) -> str:
