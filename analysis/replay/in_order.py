@@ -10,7 +10,7 @@ import numpy as np
 
 from analysis.replay.drafts import Book
 from oracle.policies.contract import Prices
-from oracle.policies.in_order import InOrder
+from oracle.policies.in_order import InOrder, Seen
 
 
 def walk_in_numbers(
@@ -22,25 +22,28 @@ def walk_in_numbers(
     """
     tables = [np.ascontiguousarray(length).data for length in lengths]
     run, numbers = np.ascontiguousarray(book.accepted_run).data, policy.first(cost)
-    most, playing, length_of, after = policy.most, policy.playing, policy.length, policy.after
+    most, playing, look, after = policy.most, policy.playing, policy.look, policy.after
     values_of = _reader(book, policy) if policy.signal else None
-    values: Sequence[float] = ()
+    table, several = tables[0], len(tables) > 1
+    seen: Seen = ()
     visited: list[int] = []
     rows: list[int] = []
     for at, end in zip(book.starts.tolist(), book.end[book.starts].tolist(), strict=True):
         while at < end:
-            drafted, budget = tables[playing(numbers)][at], most(numbers)
+            if several:
+                table = tables[playing(numbers)]
+            drafted, budget = table[at], most(numbers)
             if drafted > budget:
                 drafted = budget
             if values_of is not None:
-                values = values_of(at, drafted)
-                drafted = length_of(numbers, values) or drafted
+                length, seen = look(numbers, values_of(at, drafted))
+                drafted = length or drafted
             accepted = run[at]
             if accepted > drafted:
                 accepted = drafted
             visited.append(at)
             rows.append(drafted)
-            numbers = after(numbers, drafted, accepted, values)
+            numbers = after(numbers, drafted, accepted, seen)
             at += accepted + 1
     return np.array(visited, dtype=np.int64), np.array(rows, dtype=np.int64)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from oracle.policies.contract import Policy, Prices, Signals, whole
 from oracle.policies.counting import Constant
-from oracle.policies.in_order import InOrder
+from oracle.policies.in_order import InOrder, Seen
 from oracle.policies.prices import MOST, rounds
 from oracle.policies.texts import built
 from oracle.policies.thresholds import Kangaroo, MaxConfidence, Survival, Svip
@@ -152,11 +151,10 @@ class TapOut(Ucb, InOrder):
     def playing(self, numbers: Hand) -> int:
         return numbers.arm
 
-    def after(self, numbers: Hand, drafted: int, accepted: int, values: Sequence[float]) -> Hand:
+    def after(self, numbers: Hand, drafted: int, accepted: int, seen: Seen) -> Hand:
         if not drafted:
             return numbers
         arm, pulls, earned, prices = numbers
-        pulls, earned = pulls.copy(), earned.copy()
         pulls[arm] += 1
         earned[arm] += (accepted + 1) / prices[drafted]
         return Hand(_highest_of(pulls, earned), pulls, earned, prices)
@@ -181,8 +179,13 @@ def _highest_of(pulls: list[int], earned: list[float]) -> int:
     if total < 2 * len(pulls):
         return total % len(pulls)
     wide = _twice_log(total >> 10)[total & 1023]
-    bounds = [gain / count + math.sqrt(wide / count) for gain, count in zip(earned, pulls, strict=True)]
-    return bounds.index(max(bounds))
+    best, highest, arm, root = 0, -1.0, 0, math.sqrt
+    for gain, count in zip(earned, pulls, strict=True):  # a list of them all and its index take twice as long
+        bound = gain / count + root(wide / count)
+        if bound > highest:
+            best, highest = arm, bound
+        arm += 1
+    return best
 
 
 @functools.lru_cache(maxsize=64)

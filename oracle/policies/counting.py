@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from oracle.policies.contract import Policy, Prices, Signals, State, share, whole
-from oracle.policies.in_order import InOrder
+from oracle.policies.in_order import InOrder, Seen
 from oracle.policies.thresholds import Below
 
 
@@ -150,7 +149,7 @@ class Ema(InOrder):
     def most(self, numbers: Average) -> int:
         return self._lengths[numbers.size]
 
-    def after(self, numbers: Average, drafted: int, accepted: int, values: Sequence[float]) -> Average:
+    def after(self, numbers: Average, drafted: int, accepted: int, seen: Seen) -> Average:
         if not drafted:  # a server drafts in every iteration: one without room for it is none
             return numbers
         size, mean, count = numbers

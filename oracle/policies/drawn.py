@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from oracle.policies.contract import Prices, whole
-from oracle.policies.in_order import InOrder
+from oracle.policies.in_order import InOrder, Seen
 
 
 class Drawn(NamedTuple):
@@ -39,7 +38,7 @@ class Random(InOrder):
     def most(self, numbers: Drawn) -> int:
         return self.lookahead(numbers.count)
 
-    def after(self, numbers: Drawn, drafted: int, accepted: int, values: Sequence[float]) -> Drawn:
+    def after(self, numbers: Drawn, drafted: int, accepted: int, seen: Seen) -> Drawn:
         return Drawn(numbers.count + 1)
 
     def lookahead(self, number: int) -> int:

@@ -14,17 +14,19 @@ import numpy as np
 from oracle.policies.contract import Policy, Prices, Signals, State, overrides, rebuilt
 
 Numbers = tuple[Any, ...]  # the fields of one lane of a state: Python numbers, or lists of them
+Seen = tuple[Sequence[float], ...]  # what a policy made of a draft's tokens: a number of each, one or several times
 
 
 @dataclass(frozen=True)
 class InOrder(Policy):
     """A policy of one lane.  What it is in arrays, the definition that a real run goes by, is made from that here.
 
-    A draft ends by one of three: nothing but `most`, one of the fixed `rules`, or `length`.  All methods are pure.
+    A draft ends by one of three: nothing but `most`, one of the fixed `rules`, or `look`.  All methods are pure, but
+    that `after` may change the lists in what it is given and hand them on: its caller has no more use for them.
     A subclass may bring arrays of its own as well (`TapOut` has those of `Ucb`); tests hold both to the same rows.
     """
 
-    signal: ClassVar[str] = ""  # the one that `length` and `after` are given; empty: they get none
+    signal: ClassVar[str] = ""  # the one that `look` is given; empty: nobody looks
 
     def first(self, cost: Prices | None) -> Numbers:
         """Before the first iteration of all, see `Policy.start`."""
@@ -42,12 +44,15 @@ class InOrder(Policy):
         """Which of `rules` ends this iteration's draft."""
         return 0
 
-    def length(self, numbers: Numbers, values: Sequence[float]) -> int:
-        """Tokens up to and with the first that ends a draft whose `signal` has these values; 0 where none does."""
-        return 0
+    def look(self, numbers: Numbers, values: Sequence[float]) -> tuple[int, Seen]:
+        """Tokens up to and with the first that ends a draft whose `signal` has these values; 0 where none does.
 
-    def after(self, numbers: Numbers, drafted: int, accepted: int, values: Sequence[float]) -> Numbers:
-        """After an iteration; ``values`` are of the `signal` of its ``drafted`` tokens, and maybe of some past them."""
+        And what `after` shall know of the tokens up to there.
+        """
+        return 0, ()
+
+    def after(self, numbers: Numbers, drafted: int, accepted: int, seen: Seen) -> Numbers:
+        """After an iteration in which `look` has ``seen`` at least all the ``drafted`` tokens."""
         return numbers
 
     def start(self, lanes: int, cost: Prices | None = None) -> State:
@@ -58,10 +63,13 @@ class InOrder(Policy):
 
     def update(self, state: State, drafted: np.ndarray, accepted: np.ndarray, signals: Signals) -> State:
         lanes = zip(numbers_of(state), drafted.tolist(), accepted.tolist(), self.values(signals), strict=True)
-        return _arrays([self.after(*lane) for lane in lanes])
+        return _arrays([self._after(*lane) for lane in lanes])
 
     def next_prompt(self, state: State) -> State:
         return state
+
+    def _after(self, numbers: Numbers, drafted: int, accepted: int, values: Sequence[float]) -> Numbers:
+        return self.after(numbers, drafted, accepted, self.look(numbers, values)[1])
 
     def values(self, signals: Signals) -> list[list[float]]:
         """Of the `signal`, a list a lane."""
@@ -74,7 +82,7 @@ def in_numbers(policy: InOrder) -> bool:
         return False
     same = [("first", "start"), ("most", "budget"), ("after", "update")]
     if overrides(policy, "stop"):
-        same.append(("playing" if policy.rules() else "length", "stop"))
+        same.append(("playing" if policy.rules() else "look", "stop"))
     return all(_depth(policy, numbers) <= _depth(policy, arrays) for numbers, arrays in same)
 
 

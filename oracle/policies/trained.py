@@ -17,7 +17,7 @@ import numpy as np
 from oracle.policies.contract import Policy, Prices, Signals, State, share, whole
 from oracle.policies.gains import growth
 from oracle.policies.heads import Acceptance, Head, Lines, load_head
-from oracle.policies.in_order import InOrder, numbers_of
+from oracle.policies.in_order import InOrder, Seen, numbers_of
 from oracle.policies.prices import MOST, check_few
 from oracle.policies.thresholds import check_tokens
 
@@ -147,34 +147,46 @@ class Margin(InOrder):
     def most(self, numbers: Online) -> int:
         return self.tokens if numbers.growth[0] < 1 else 0
 
-    def length(self, numbers: Online, values: Sequence[float]) -> int:
-        """As `oracle.policies.gains.pays_no_more` has it, token by token up to the first that ends the draft."""
-        if numbers.count < self.warmup:
-            return 0
-        survival, accepted = 1.0, 0.0
-        for k, (slope, base, margin) in enumerate(zip(numbers.slope, numbers.base, values, strict=False), 1):
-            survival *= 0.5 + 0.5 * tanh(0.5 * (slope * margin + base))  # sigma, with no power that overflows
-            accepted += survival
-            if survival <= (1 + accepted) * numbers.growth[k]:
-                return k
-        return 0
+    def look(self, numbers: Online, values: Sequence[float]) -> tuple[int, Seen]:
+        """As `oracle.policies.gains.pays_no_more` has it, token by token up to the first that ends the draft.
 
-    def after(self, numbers: Online, drafted: int, accepted: int, values: Sequence[float]) -> Online:
+        What is seen of each token: its margin, and how much of its chance lies above one half, twice.
+        """
+        growth, slopes, bases, count = numbers
+        if count < self.warmup:
+            return 0, (values, [tanh(0.5 * (s * m + b)) for s, b, m in zip(slopes, bases, values, strict=False)])
+        above: list[float] = []
+        survival, expected = 1.0, 1.0
+        for margin, slope, base, grows in zip(values, slopes, bases, growth[1:], strict=False):
+            more = tanh(0.5 * (slope * margin + base))
+            above.append(more)
+            survival *= 0.5 + 0.5 * more  # sigma, with no power that overflows
+            expected += survival
+            if survival <= expected * grows:
+                return len(above), (values, above)
+        return 0, (values, above)
+
+    def after(self, numbers: Online, drafted: int, accepted: int, seen: Seen) -> Online:
         if not drafted:
             return numbers
-        slope, base, rate = numbers.slope.copy(), numbers.base.copy(), self.rate
-        for k in range(min(accepted + 1, drafted)):  # after the first rejection nothing is known
-            margin = values[k]
-            step = rate * ((k < accepted) - 0.5 - 0.5 * tanh(0.5 * (slope[k] * margin + base[k])))
-            slope[k] += step * margin
+        growth, slope, base, count = numbers
+        margins, above = seen
+        rate = 0.5 * self.rate  # for a step towards 1 or 0 that is counted twice
+        for k in range(accepted):
+            step = rate * (1.0 - above[k])
+            slope[k] += step * margins[k]
             base[k] += step
-        return Online(numbers.growth, slope, base, numbers.count + 1)
+        if accepted < drafted:  # after the first rejection nothing is known
+            step = rate * (1.0 + above[accepted])
+            slope[accepted] -= step * margins[accepted]
+            base[accepted] -= step
+        return Online(growth, slope, base, count + 1)
 
     def stop(self, signals: Signals, state: Any) -> np.ndarray:
         lanes = numbers_of(state._replace(count=np.ravel(state.count)))
         stops = np.zeros(signals.shape, bool)
         for row, numbers, values in zip(stops, lanes, self.values(signals), strict=True):
-            if first := self.length(cast(Online, numbers), values):
+            if first := self.look(cast(Online, numbers), values)[0]:
                 row[first - 1] = True
         return stops
 

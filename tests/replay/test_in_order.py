@@ -67,7 +67,7 @@ def test_margin_stops_where_the_gain_in_arrays_says():
         numbers = policy.first(CURVE)._replace(slope=slope.tolist(), base=base.tolist(), count=policy.warmup)
         chance = 1 / (1 + np.exp(-(slope * margin + base)))
         stops = pays_no_more(chance[None], np.array([numbers.growth]))[0]
-        assert policy.length(numbers, margin.tolist()) == (stops.argmax() + 1 if stops.any() else 0)
+        assert policy.look(numbers, margin.tolist())[0] == (stops.argmax() + 1 if stops.any() else 0)
 
 
 @dataclasses.dataclass(frozen=True)
