@@ -22,6 +22,7 @@ class Roc(Policy):
     """`dynamic` whose threshold is refitted after each iteration of a call (transformers with scikit-learn installed).
 
     With more than five outcomes of both kinds, threshold = argmin(false positive rate + 3 * false negative rate).
+    The refit itself takes a millisecond or two of a processor: measured runs hold it, no price does.
     """
 
     source: ClassVar[str] = "Transformers, where scikit-learn is installed"
