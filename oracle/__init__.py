@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from analysis.measured.until import Until
     from analysis.plots import (
         plot_calibration,
+        plot_compare,
+        plot_errors,
         plot_hazard,
         plot_headroom,
         plot_heatmap,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
         plot_simulated_vs_measured,
         plot_surface,
         plot_survival,
+        plot_time,
         plot_variance,
         save,
     )
@@ -50,10 +53,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Budget", "Chat", "CostModel", "Diagnosis", "Pair", "Runs", "Source", "Trace", "Until", "calibrate", "collect",
-    "compare", "compare_traces", "diagnose", "fit", "ladder", "list_policies", "load_pair", "load_prompts", "measure",
-    "parse", "plot_calibration", "plot_hazard", "plot_headroom", "plot_heatmap", "plot_histogram", "plot_iterations",
-    "plot_position", "plot_prediction", "plot_roc", "plot_simulated_vs_measured", "plot_surface", "plot_survival",
-    "plot_variance", "predict", "report", "save", "simulate", "stats", "train", "tune", "validate",
+    "compare", "compare_traces", "diagnose", "fit", "ladder", "list_policies", "load_pair", "load_prompts",
+    "measure", "parse", "plot_calibration", "plot_compare", "plot_errors", "plot_hazard", "plot_headroom",
+    "plot_heatmap", "plot_histogram", "plot_iterations", "plot_position", "plot_prediction", "plot_roc",
+    "plot_simulated_vs_measured", "plot_surface", "plot_survival", "plot_time", "plot_variance", "predict", "report",
+    "save", "simulate", "stats", "train", "tune", "validate",
 ]  # fmt: skip
 
 _MODULES = {

@@ -7,6 +7,7 @@ quick for ten million iterations as for one.  Intervals and bands are 95 %.
 
 from analysis.plots.calibration import plot_calibration
 from analysis.plots.canvas import save
+from analysis.plots.compare import plot_compare
 from analysis.plots.hazard import plot_hazard
 from analysis.plots.headroom import plot_headroom
 from analysis.plots.heatmap import plot_heatmap
@@ -18,11 +19,13 @@ from analysis.plots.prediction import plot_prediction
 from analysis.plots.roc import plot_roc
 from analysis.plots.surface import plot_surface, surface_panels
 from analysis.plots.survival import plot_survival
-from analysis.plots.validation import Comparison, plot_simulated_vs_measured, simulated_vs_measured_panels
+from analysis.plots.time import plot_time
+from analysis.plots.validation import Comparison, plot_errors, plot_simulated_vs_measured, simulated_vs_measured_panels
 from analysis.plots.variance import plot_variance
 
 __all__ = [
-    "PANELS", "Comparison", "closest_fits", "panel", "plot_calibration", "plot_hazard", "plot_headroom", "plot_heatmap",
-    "plot_histogram", "plot_iterations", "plot_position", "plot_prediction", "plot_roc", "plot_simulated_vs_measured",
-    "plot_surface", "plot_survival", "plot_variance", "save", "simulated_vs_measured_panels", "surface_panels",
+    "Comparison", "PANELS", "closest_fits", "panel", "plot_calibration", "plot_compare", "plot_errors",
+    "plot_hazard", "plot_headroom", "plot_heatmap", "plot_histogram", "plot_iterations", "plot_position",
+    "plot_prediction", "plot_roc", "plot_simulated_vs_measured", "plot_surface", "plot_survival", "plot_time",
+    "plot_variance", "save", "simulated_vs_measured_panels", "surface_panels",
 ]  # fmt: skip

@@ -11,14 +11,16 @@ import matplotlib
 import seaborn
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from analysis.plots.letters import printable
 from analysis.plots.palette import INK, PAPER
 from oracle.records.folder import write_whole
 
-Where = Literal["best", "upper right", "lower right", "upper center"]
+Where = Literal["best", "upper left", "upper right", "lower right", "upper center"]
 FORMATS = (".png", ".svg", ".pdf")
 PNG_DPI = 200
 SIZE = (6.0, 3.8)  # inches, one panel
@@ -84,10 +86,43 @@ def figure_of(ax: Axes) -> Figure:
 
 
 def describe(ax: Axes, title: str, x: str, y: str) -> None:
-    """Title and axis labels."""
-    ax.set_title(printable(title), loc="left", fontsize=10, fontweight="bold", pad=8, parse_math=False)
+    """Title, on as many lines as its panel needs, and axis labels."""
     ax.set_xlabel(printable(x), parse_math=False)
     ax.set_ylabel(printable(y), parse_math=False)
+    drawn = ax.set_title(printable(title), loc="left", fontsize=10, fontweight="bold", pad=8, parse_math=False)
+    _fit(ax, drawn)
+
+
+def retitle(ax: Axes, title: str) -> None:
+    """Another title for axes that have one."""
+    describe(ax, title, ax.get_xlabel(), ax.get_ylabel())
+
+
+def above(figure: Figure, title: str) -> None:
+    """A title of all panels together."""
+    figure.suptitle(printable(title), fontsize=11, fontweight="bold", parse_math=False)
+
+
+def _fit(ax: Axes, title: Text) -> None:
+    """Break a title into lines that end where its panel does: constrained layout makes no room to the right."""
+    figure = figure_of(ax)
+    words = title.get_text()
+    title.set_text("")  # or the layout below would be that of the long line
+    figure.draw_without_rendering()
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    # From the left end of the axes to the right end of the panel, be the axes narrower or not.
+    slot = ax.get_subplotspec()
+    right = figure.bbox.width * (1.0 if slot is None else slot.colspan.stop / slot.get_gridspec().ncols)
+    room = right - ax.get_window_extent(renderer).x0 - 4
+    lines = [""]
+    for word in words.split(" "):
+        longer = f"{lines[-1]} {word}".strip()
+        title.set_text(longer)
+        if lines[-1] and title.get_window_extent(renderer).width > room:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    title.set_text("\n".join(lines))
 
 
 def note(
@@ -108,14 +143,18 @@ def name_rows(ax: Axes, names: Sequence[str]) -> None:
     ax.set_yticks(range(len(names)), [printable(name) for name in names], parse_math=False)
 
 
-def legend(ax: Axes, where: Where = "best", *, below: float | None = None, title: str | None = None) -> None:
+def legend(
+    ax: Axes, where: Where = "best", *, below: float | None = None, title: str | None = None, columns: int = 1
+) -> None:
     """A plain legend, if there is anything to name; ``below`` the axes by that share of their height."""
     if not ax.get_legend_handles_labels()[1]:
         return
     if below is None:
-        drawn = ax.legend(loc=where, fontsize=8, frameon=True, framealpha=0.9, edgecolor="none", handlelength=2.2)
+        drawn = ax.legend(
+            loc=where, fontsize=8, frameon=True, framealpha=0.9, edgecolor="none", handlelength=2.2, ncols=columns
+        )
     else:
-        drawn = ax.legend(loc=where, fontsize=8, frameon=False, bbox_to_anchor=(0.5, -below))
+        drawn = ax.legend(loc=where, fontsize=8, frameon=False, bbox_to_anchor=(0.5, -below), ncols=columns)
     if title is not None:
         drawn.set_title(printable(title))
         drawn.get_title().set_fontsize(8)
@@ -139,11 +178,11 @@ def plain_powers(axis: Axis) -> None:
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def save(figure: Figure, path: str | Path) -> Path:
-    """Write ``figure`` as PNG (200 dpi), SVG or PDF by the ending of ``path``, making the folder; the path is returned.
+def save(figure: Figure, path: str | Path, dpi: int = PNG_DPI) -> Path:
+    """Write ``figure`` as PNG, SVG or PDF by the ending of ``path``, making the folder; the path is returned.
 
-    The file is there whole or not at all: what was there before stays where writing fails.  Raises ValueError for
-    another ending.
+    ``dpi`` are the dots of a PNG per inch.  The file is there whole or not at all: what was there before stays where
+    writing fails.  Raises ValueError for another ending.
     """
     path = Path(path)
     kind = path.suffix.lower()
@@ -151,11 +190,11 @@ def save(figure: Figure, path: str | Path) -> Path:
         ending = path.suffix or "no ending"
         raise ValueError(f"cannot write {path.name!r} ({ending}): name it with one of {', '.join(FORMATS)}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, lambda temporary: write_figure(figure, temporary, kind.removeprefix(".")))
+    write_whole(path, lambda temporary: write_figure(figure, temporary, kind.removeprefix("."), dpi))
     return path
 
 
-def write_figure(figure: Figure, to: str | Path | IO[bytes], kind: str) -> None:
+def write_figure(figure: Figure, to: str | Path | IO[bytes], kind: str, dpi: int = PNG_DPI) -> None:
     """Write ``figure`` as png, svg or pdf, the same bytes each time: ids and dates that would differ are left out.
 
     The file names its maker, so that a command knows a picture of ours from somebody else's.
@@ -166,6 +205,6 @@ def write_figure(figure: Figure, to: str | Path | IO[bytes], kind: str) -> None:
         "svg": {"Creator": maker, "Date": None},
         "pdf": {"Creator": maker, "CreationDate": None},
     }[kind]
-    # Text stays text in PDF.
-    with matplotlib.rc_context({"pdf.fonttype": 42, "svg.hashsalt": "oracle-lookahead"}):
-        figure.savefig(to, format=kind, dpi=PNG_DPI, metadata=says)
+    # Text stays text, which a reader can search and copy.
+    with matplotlib.rc_context({"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "oracle-lookahead"}):
+        figure.savefig(to, format=kind, dpi=dpi, metadata=says)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from analysis.describe.curves import hazard
 from analysis.fit.distributions import Fit
-from analysis.plots.canvas import axes_or_new, describe, legend, whole_numbers
+from analysis.plots.canvas import axes_or_new, describe, legend
 from analysis.plots.palette import BLUE, style, styles
 from analysis.plots.samples import counts_of, in_words
 from oracle.records.trace import Trace
@@ -43,9 +43,14 @@ def plot_hazard(data: Trace, ax: Axes | None = None, *, longest: int = 64, fits:
     low = np.nanmin(np.append(curve.low[shown], 1.0))
     ax.set_ylim(max(np.floor((1.3 * low - 0.3) * 10) / 10, 0), 1.02)  # room for the legend below
     ax.set_xlim(-0.5, max(len(x) - 0.5, 1.5))
-    whole_numbers(ax.xaxis)
-    describe(
-        ax, "Chance that the next draft token is accepted", "tokens accepted before it in the iteration", "probability"
-    )
+    _name_ticks(ax, x, curve.count[shown])
+    before = "tokens accepted before it in the iteration\n(below: iterations that got so far)"
+    describe(ax, "Chance that the next draft token is accepted", before, "probability")
     legend(ax)
     return ax
+
+
+def _name_ticks(ax: Axes, x: np.ndarray, count: np.ndarray) -> None:
+    """Whole numbers, and below each how many iterations its point rests on."""
+    step = next(step for step in (1, 2, 5, 10, 20) if len(x) / step <= 8)
+    ax.set_xticks(x[::step], [f"{at}\n{number:,}" for at, number in zip(x[::step], count[::step], strict=True)])

@@ -19,16 +19,23 @@ MOST_BARS = 40
 
 
 def plot_histogram(
-    data: Trace | ArrayLike, ax: Axes | None = None, *, fits: Sequence[Fit] = (), convention: str = "accepted"
+    data: Trace | ArrayLike,
+    ax: Axes | None = None,
+    *,
+    fits: Sequence[Fit] = (),
+    convention: str = "accepted",
+    last: int | None = None,
+    log: bool = False,
 ) -> Axes:
     """Shares of the oracle SL, a bar a value and one for all beyond, with the geometric distribution of the same mean.
 
     ``data`` is a trace, or the SL of each iteration (whole numbers, int [n]) in ``convention``; ``fits`` go on top.
+    ``last`` is the last value with a bar of its own (default: `last_bar`), ``log`` makes the shares logarithmic.
     """
     ax = axes_or_new(ax)
     values, words = values_of(data, convention)
     first = 0 if convention == "accepted" else 1
-    k = np.arange(first, _cap(values) + 1)  # values with a bar of their own
+    k = np.arange(first, (last_bar(values) if last is None else last) + 1)  # values with a bar of their own
     over = bool(values.max() > k[-1])
     heights = np.bincount(np.minimum(values, k[-1] + 1), minlength=k[-1] + 2)[first:] / len(values)
     _bars(ax, k, heights, over, f"observed ({words})")
@@ -42,6 +49,10 @@ def plot_histogram(
     ax.grid(visible=False, axis="x")
     # %g keeps the half of a 2.5 % step, which rounding would print as 2 %.
     ax.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
+    if log:
+        ax.set_yscale("log")
+        ax.set_ylim(0.5 / len(values), None)
+        ax.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
     spread = f", SD {standard_deviation(values):.3g}" if len(values) > 1 else " (one iteration)"
     title = f"Oracle SL ({convention}): mean {values.mean():.3g}{spread}"
     describe(ax, title, X_LABEL[convention], "share of iterations")
@@ -49,7 +60,7 @@ def plot_histogram(
     return ax
 
 
-def _cap(values: np.ndarray) -> int:
+def last_bar(values: np.ndarray) -> int:
     """Last value with a bar of its own: the largest if few lie beyond 99.5 % of the iterations, 40 at most."""
     largest = int(values.max())
     most = int(np.clip(np.quantile(values, 0.995, method="inverted_cdf"), 10, MOST_BARS))

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.cost import CostModel
 from analysis.fit.distributions import Fit, fit_all
 from analysis.plots.calibration import plot_calibration
-from analysis.plots.canvas import describe, figure_of, new_axes
+from analysis.plots.canvas import SIZE, SQUARE, figure_of, new_axes, retitle
 from analysis.plots.hazard import plot_hazard
 from analysis.plots.headroom import plot_headroom
-from analysis.plots.histogram import plot_histogram
+from analysis.plots.histogram import last_bar, plot_histogram
 from analysis.plots.iterations import plot_iterations
 from analysis.plots.letters import short_name
 from analysis.plots.position import plot_position
 from analysis.plots.roc import plot_roc
-from analysis.plots.samples import counts_of
+from analysis.plots.samples import counts_of, values_of
 from analysis.plots.survival import plot_survival
 from analysis.plots.variance import plot_variance
 from oracle.records.trace import Trace
@@ -34,6 +36,8 @@ PANELS = {
 }
 
 FITTED = {"histogram": plot_histogram, "hazard": plot_hazard, "survival": plot_survival}
+LOG = ("histogram", "variance")  # figures whose shares may be drawn on a logarithmic axis
+SIZES = {"calibration": SQUARE, "roc": SQUARE, "headroom": (6.4, 4.2)}  # inches of one panel, where not `SIZE`
 LINES = 2  # families drawn beside the geometric one: more cannot be told apart
 
 
@@ -44,11 +48,19 @@ def closest_fits(trace: Trace, with_geometric: bool = True) -> list[Fit]:
     return [*fits[:1], *others[:LINES]] if with_geometric else others[:LINES]
 
 
-def panel(traces: Mapping[str, Trace], kind: str, cost: CostModel | None = None) -> Figure:
+def panel(
+    traces: Mapping[str, Trace],
+    kind: str,
+    cost: CostModel | None = None,
+    *,
+    size: tuple[float, float] | None = None,
+    log: bool = False,
+) -> Figure:
     """One figure with a panel for each data set, by its name; ``kind`` is a key of `PANELS` or "variance".
 
-    ``cost``: the prices of "headroom", which alone hangs on them (default: a draft step of 0.1).
-    Raises ValueError for another kind, or without traces.
+    Panels of one kind have the same axes and the same bars.  ``cost``: the prices of "headroom", which alone hangs on
+    them (default: a draft step of 0.1).  ``size`` of one panel in inches; ``log``: shares on a logarithmic axis, of
+    the figures in `LOG`.  Raises ValueError for another kind, or without traces.
     """
     if kind not in PANELS and kind != "variance":
         raise ValueError(f"kind must be one of {', '.join([*PANELS, 'variance'])}, not {kind!r}")
@@ -56,18 +68,39 @@ def panel(traces: Mapping[str, Trace], kind: str, cost: CostModel | None = None)
         raise ValueError("no trace given; a panel needs at least one")
     extra = kind == "variance"
     count = len(traces) + extra
-    axes = new_axes(count, min(count, 3 if count != 4 else 2))
+    own = SIZES.get(kind, SIZE)
+    axes = new_axes(count, min(count, 3 if count != 4 else 2), size or own)
+    convention = "detect" if extra else "accepted"
+    bars = functools.partial(plot_histogram, convention=convention, log=log, last=_last_bar(traces, convention))
     for (name, trace), ax in zip(traces.items(), axes, strict=False):
         if extra:
-            plot_histogram(trace, ax, convention="detect")
+            bars(trace, ax)
         elif kind in FITTED:
-            FITTED[kind](trace, ax, fits=closest_fits(trace, with_geometric=kind == "survival"))
+            fits = closest_fits(trace, with_geometric=kind == "survival")
+            (bars if kind == "histogram" else FITTED[kind])(trace, ax, fits=fits)
         elif kind == "headroom":
             plot_headroom(trace, ax, cost=cost)
         else:
             PANELS[kind](trace, ax)
-        described, x, y = ax.get_title(loc="left"), ax.get_xlabel(), ax.get_ylabel()
-        describe(ax, f"{short_name(name)}: {described}", x, y)
+        title = " ".join(ax.get_title(loc="left").split("\n"))
+        retitle(ax, f"{short_name(name)}: {title}" if len(traces) > 1 else title)
+    _share_axes(axes[: len(traces)])
     if extra:
         plot_variance(traces, axes[-1])
     return figure_of(axes[0])
+
+
+def _last_bar(traces: Mapping[str, Trace], convention: str) -> int:
+    return max(last_bar(values_of(trace, convention)[0]) for trace in traces.values())
+
+
+def _share_axes(axes: Sequence[Axes]) -> None:
+    """The widest range of all for each of them: what is compared by eye must not differ in scale."""
+    for low, high, give in (
+        (*zip(*(ax.get_xlim() for ax in axes), strict=True), "set_xlim"),
+        (*zip(*(ax.get_ylim() for ax in axes), strict=True), "set_ylim"),
+    ):
+        turned = low[0] > high[0]  # rows that count from the top
+        ends = (max(low), min(high)) if turned else (min(low), max(high))
+        for ax in axes:
+            getattr(ax, give)(ends)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
-from analysis.plots.canvas import axes_or_new, describe, figure_of, legend, new_axes
+from analysis.plots.canvas import axes_or_new, describe, figure_of, legend, new_axes, retitle
 from analysis.plots.letters import printable, short_name
 from analysis.plots.palette import BLACK, INK, ORANGE, VERMILLION
 from analysis.tune.result import Surface
@@ -44,13 +44,13 @@ def plot_surface(data: Surface, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def surface_panels(surfaces: Mapping[str, Surface]) -> Figure:
-    """One figure with a panel for each data set, by its name."""
-    axes = new_axes(len(surfaces), min(len(surfaces), 3), SIZE)
+def surface_panels(surfaces: Mapping[str, Surface], size: tuple[float, float] = SIZE) -> Figure:
+    """One figure with a panel (``size`` in inches) for each data set, by its name."""
+    axes = new_axes(len(surfaces), min(len(surfaces), 3), size)
     for (name, data), ax in zip(surfaces.items(), axes, strict=True):
         plot_surface(data, ax)
         if len(surfaces) > 1:
-            describe(ax, f"{short_name(name)}: {ax.get_title(loc='left')}", ax.get_xlabel(), ax.get_ylabel())
+            retitle(ax, f"{short_name(name)}: {ax.get_title(loc='left')}")
     return figure_of(axes[0])
 
 

@@ -22,14 +22,14 @@ def plot_survival(data: Trace, ax: Axes | None = None, *, fits: Sequence[Fit] = 
     last = np.flatnonzero(found.survival > 0)[-1] + 1
     at = np.unique(np.linspace(0, last - 1, 600).astype(np.int64))  # a curve needs no more points than the eye
     k, survival = found.k[at], found.survival[at]
-    ax.fill_between(k, np.maximum(found.low[at], 1e-12), found.high[at], color=GREY, alpha=0.25, linewidth=0)
-    marker = "o" if len(k) <= 60 else None
-    ax.plot(
+    low = np.maximum(found.low[at], 1e-12)
+    ax.fill_between(k, low, found.high[at], step="pre", color=GREY, alpha=0.25, linewidth=0)
+    # P(SL >= x) is that of the next whole number for every x up to it.
+    ax.step(
         k,
         survival,
+        where="pre",
         color=BLACK,
-        marker=marker,
-        markersize=3,
         linewidth=1.4,
         label=f"Kaplan-Meier ({in_words(data, table.n)})",
     )
@@ -42,6 +42,6 @@ def plot_survival(data: Trace, ax: Axes | None = None, *, fits: Sequence[Fit] = 
     ax.set_ylim(max(survival.min() ** 1.25 / 3, 1e-9), 1.3)  # room for the legend below the curve
     ax.set_xlim(0, max(int(k[-1]), 1))
     whole_numbers(ax.xaxis)
-    describe(ax, "How long oracle iterations last", "k, accepted tokens", "P(SL ≥ k)")
+    describe(ax, "Share of oracle iterations at least k long (accepted)", "k, accepted tokens", "P(SL ≥ k)")
     legend(ax)
     return ax

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.intervals import Estimate
-from analysis.plots.canvas import axes_or_new, describe, figure_of, legend, new_axes
+from analysis.plots.canvas import axes_or_new, describe, figure_of, legend, name_rows, new_axes
 from analysis.plots.letters import short_name
-from analysis.plots.palette import GREY, INK, PAPER, styles
+from analysis.plots.palette import GREY, INK, PAPER, SKY, styles
 
 
 @dataclass(frozen=True)
@@ -23,16 +23,50 @@ class Comparison:
     simulated: Estimate
     measured: Estimate
     dataset: str = ""
+    error: Estimate | None = None  # simulated / measured - 1, paired by prompt; None where it was not paired
 
 
-def simulated_vs_measured_panels(data: Sequence[Comparison]) -> Figure:
-    """`plot_simulated_vs_measured` for each data set, side by side."""
+def simulated_vs_measured_panels(data: Sequence[Comparison], margin: float | None = None) -> Figure:
+    """`plot_simulated_vs_measured` for each data set, and below each its `plot_errors`, where there are any."""
     names = list(dict.fromkeys(point.dataset for point in data)) or [""]
     parts = [[point for point in data if point.dataset == name] for name in names]
-    panels = new_axes(len(parts), columns=min(len(parts), 3), size=_square(max(map(len, parts))))
-    for ax, part in zip(panels, parts, strict=True):
-        plot_simulated_vs_measured(part, ax)
+    paired = any(point.error is not None for point in data)
+    columns = min(len(parts), 3) if not paired else len(parts)
+    panels = new_axes(len(parts) * (1 + paired), columns=columns, size=_square(max(map(len, parts))))
+    for number, part in enumerate(parts):
+        plot_simulated_vs_measured(part, panels[number])
+        if paired:
+            plot_errors(part, panels[len(parts) + number], margin=margin)
     return figure_of(panels[0])
+
+
+def plot_errors(data: Sequence[Comparison], ax: Axes | None = None, *, margin: float | None = None) -> Axes:
+    """How far each simulated speedup is from the measured one, paired by prompt, with its 95 % interval.
+
+    Within ``margin`` (a share, shaded) with its whole interval, the two are shown to be equal.
+    """
+    points = [point for point in data if point.error is not None]
+    if not points:
+        raise ValueError("no comparison with a paired error; give at least one")
+    ax = axes_or_new(ax, (4.6, 1.3 + 0.36 * len(points)))
+    looks = styles([point.policy for point in data])
+    if margin is not None:
+        ax.axvspan(-100 * margin, 100 * margin, color=SKY, alpha=0.18, linewidth=0,
+                   label=f"within the budget, ±{100 * margin:g} %")  # fmt: skip
+    ax.axvline(0, color=GREY, linewidth=1, linestyle=(0, (4, 2)))
+    for row, point in enumerate(points):
+        error, look = point.error, looks[point.policy]
+        assert error is not None
+        ax.errorbar(100 * error.value, row, xerr=100 * _arms(error), color=look.color, marker=look.marker, markersize=6,
+                    markeredgecolor=PAPER, markeredgewidth=0.6, linestyle="none", elinewidth=1.2)  # fmt: skip
+    name_rows(ax, [short_name(point.policy) for point in points])
+    ax.set_ylim(len(points) - 0.4, -0.6)
+    reach = max(abs(end) for end in ax.get_xlim())
+    ax.set_xlim(-reach, reach)
+    ax.grid(visible=False, axis="y")
+    describe(ax, "Error of the simulated speedup, paired", "simulated over measured, % (95 %)", "")
+    legend(ax, "upper center", below=0.16)
+    return ax
 
 
 def plot_simulated_vs_measured(data: Sequence[Comparison], ax: Axes | None = None) -> Axes:

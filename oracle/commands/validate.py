@@ -161,8 +161,10 @@ def _draw(validation: Validation, file: Path | None) -> None:
     from analysis.plots.validation import Comparison, simulated_vs_measured_panels
 
     if file is not None and validation.rows:
-        points = [Comparison(row.policy, row.simulated, row.measured, row.dataset) for row in validation.rows]
-        note(f"Picture: {save(simulated_vs_measured_panels(points), file)}")
+        points = [
+            Comparison(row.policy, row.simulated, row.measured, row.dataset, row.error) for row in validation.rows
+        ]
+        note(f"Picture: {save(simulated_vs_measured_panels(points, validation.budget.worst), file)}")
 
 
 def show_validation(validation: Validation) -> None:

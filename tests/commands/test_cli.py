@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import struct
 
 import pytest
 from builders.traces import EOS, pattern
@@ -160,7 +161,10 @@ def test_iterations_as_csv(trace, tmp_path):
         "calibration",
         "roc",
         "heatmap",
+        "headroom",
         "surface",
+        "time",
+        "compare",
     ],
 )
 def test_every_plot_without_a_display(trace, tmp_path, kind, monkeypatch):
@@ -170,6 +174,35 @@ def test_every_plot_without_a_display(trace, tmp_path, kind, monkeypatch):
     done = run("plot", trace, kind, "-o", file)
     assert done.exit_code == 0, done.output
     assert "<svg" in file.read_text()
+
+
+def test_a_picture_looks_as_it_is_asked_to(trace, tmp_path):
+    png, svg = tmp_path / "a.png", tmp_path / "a.svg"
+    assert run("plot", trace, "histogram", "-o", png, "--size", "3.4x2.6", "--dpi", 100).exit_code == 0
+    assert struct.unpack(">II", png.read_bytes()[16:24]) == (340, 260)
+    assert run("plot", trace, "variance", "--log", "-o", svg, "--title", "Mine & <others>").exit_code == 0
+    assert "Mine &amp; &lt;others&gt;" in svg.read_text()  # as text, which can be searched
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["roc", "-p", "dynamic"],
+            "roc does not hang on --policy; leave it out, or draw iterations or time",
+        ),
+        (["histogram", "--prompt", "0"], "draw iterations or heatmap"),
+        (["iterations", "--log"], "draw histogram or variance"),
+        (["variance", "--draft-cost", "0.1"], "draw headroom or surface or time or compare"),
+        (["roc", "--size", "3"], "--size is '3'; it must be width x height in inches"),
+        (["roc", "--size", "900x2"], "1 to 40 each"),
+        (["roc", "-o", "x.svg", "--dpi", "100"], "--dpi is of a PNG, and x.svg is none"),
+        (["iterations", "--prompt", "nobody"], "no prompt of the trace has the id 'nobody'"),
+    ],
+)
+def test_what_a_picture_does_not_hang_on_is_refused(trace, words, said):
+    done = run("plot", trace, *words)
+    assert done.exit_code == 2 and said in " ".join(done.output.split()), done.output
 
 
 def test_fit_and_stats_for_people_and_programs(trace):

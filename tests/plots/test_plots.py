@@ -16,6 +16,7 @@ from analysis.plots import palette
 from analysis.plots.canvas import new_axes
 from analysis.plots.heatmap import COLUMNS, MOST_LINES, _flow
 from analysis.plots.validation import Comparison
+from analysis.replay.paired import paired
 from analysis.replay.simulate import simulate
 from oracle.policies import POLICIES
 from oracle.records.trace import Record, Trace
@@ -133,11 +134,91 @@ def test_families_are_drawn_where_they_say():
 def test_iterations_count_the_passes():
     trace = one([True, True, False, True, True, False, True])  # 7 tokens: 2 accepted, 2 accepted, last
     results = [simulate(trace, policy, CostModel(draft=0.1)) for policy in ("constant:tokens=2", "none")]
-    text = legend_text(plots.plot_iterations(trace, results=results))
-    assert "oracle: 3 target, 6 draft passes" in text  # 3 + 3 and nothing for the last token
-    assert "constant:tokens=2: 3 target, 4 draft passes" in text and "none: 7 target, 0 draft passes" in text
+    ax = plots.plot_iterations(trace, results=results, prompt="a")
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["oracle:detect", "constant:tokens=2", "none"]
+    said = [text.get_text() for text in ax.texts]
+    assert said[:3] == ["3 target,\n6 draft", "3 target,\n4 draft", "7 target,\n0 draft"]  # of the last token none
+    # The first bar of each row but the last, which drafts nothing: two accepted tokens from the text's begin on.
+    first = ax.collections[0].get_paths()[0].get_extents()
+    assert (first.x0, first.x1) == (-0.5, 1.5)
+    begun = [line.get_xdata() for line in ax.lines if line.get_marker() == "|"]
+    assert [list(at) for at in begun] == [[-0.5, 2.5, 5.5], [-0.5, 2.5, 5.5], [x - 0.5 for x in range(7)]]
     with pytest.raises(ValueError, match="from 0 to 0, not 1"):
         plots.plot_iterations(trace, prompt=1)
+    with pytest.raises(ValueError, match="no prompt of the trace has the id 'b'; give one of its ids, such as 'a'"):
+        plots.plot_iterations(trace, prompt="b")
+
+
+def test_time_is_split_to_the_whole():
+    trace = one([True, True, False, True, True, False, True])
+    cost = CostModel(draft=0.25, iteration=0.5)
+    result = simulate(trace, "constant:tokens=2", cost)  # 3 iterations, 7 tokens, 4 drafted and kept
+    ax = plots.plot_time(trace, results=[result])
+    widths = {bar.get_label(): bar.patches[0].get_width() for bar in ax.containers}
+    wanted = {"draft tokens kept": 1 / 7, "draft tokens refused": 0, "checking": 3 / 7, "overhead": 1.5 / 7}
+    assert widths == pytest.approx(wanted)
+    assert [text.get_text().strip() for text in ax.texts] == [f"{1 / result.speedup:.2f}"]
+    with pytest.raises(ValueError, match="no policy to take apart"):
+        plots.plot_time(trace)
+
+
+def test_policies_are_compared_by_prompt():
+    trace = make_trace()
+    base, other = (simulate(trace, text, CostModel(draft=0.1)) for text in ("constant:tokens=3", "oracle:optimal"))
+    ax = plots.plot_compare(base, results=[base, other])
+    gain = paired(base, other)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["oracle:optimal"]
+    assert ax.texts[0].get_text().startswith(f"{100 * (gain.value - 1):+.1f} [{100 * (gain.low - 1):+.1f}, ")
+    with pytest.raises(ValueError, match="nothing to compare with constant:tokens=3"):
+        plots.plot_compare(base, results=[base])
+
+
+def test_errors_are_shown_with_the_budget():
+    even = Estimate(1.0, 0.9, 1.1)
+    points = [Comparison("dynamic", even, even, "", Estimate(0.02, -0.01, 0.05)), Comparison("none", even, even)]
+    ax = plots.plot_errors(points, margin=0.08)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["dynamic"]
+    assert "within the budget, ±8 %" in legend_text(ax)
+    figure = plots.simulated_vs_measured_panels(points, 0.08)
+    assert len(figure.axes) == 2 and len(plots.simulated_vs_measured_panels(points[1:]).axes) == 1
+    with pytest.raises(ValueError, match="paired error"):
+        plots.plot_errors(points[1:])
+
+
+@pytest.mark.parametrize("width", [3.4, 6.0])
+def test_no_title_leaves_its_panel(width):
+    axes = new_axes(2, 2, (width, 3))
+    for ax in axes:
+        plots.plot_survival(make_trace(), ax)
+    figure = axes[0].figure
+    figure.draw_without_rendering()
+    ends = [ax.get_window_extent().x0 for ax in axes[1:]] + [figure.bbox.width]
+    for ax, end in zip(axes, ends, strict=True):
+        assert ax._left_title.get_window_extent().x1 <= end
+        assert " ".join(ax.get_title(loc="left").split()) == "Share of oracle iterations at least k long (accepted)"
+
+
+@pytest.mark.parametrize("kind", ["histogram", "survival", "hazard", "position"])
+def test_panels_share_axes(kind):
+    figure = plots.panel({"a": make_trace(seed=1, prompts=3), "b": make_trace(seed=2, prompts=9)}, kind)
+    assert len({ax.get_xlim() for ax in figure.axes}) == len({ax.get_ylim() for ax in figure.axes}) == 1
+
+
+def test_the_histogram_s_tail_shows_on_a_logarithmic_axis():
+    figure = plots.panel({"a": make_trace()}, "histogram", log=True, size=(3.4, 2.6))
+    assert figure.axes[0].get_yscale() == "log" and tuple(figure.get_size_inches()) == (3.4, 2.6)
+
+
+def test_hazard_says_what_each_point_rests_on():
+    ax = plots.plot_hazard(one([True, True, False, True, False, False, True]))  # runs of 2, 1 and 0
+    ticks = [label.get_text() for label in ax.get_xticklabels()]
+    assert ticks[:3] == ["0\n3", "1\n2", "2\n1"]
+
+
+def test_survival_falls_in_steps():
+    trace = one([True, True, False, True, False, False, True])
+    line = next(line for line in plots.plot_survival(trace).lines if line.get_label().startswith("Kaplan"))
+    assert line.get_drawstyle() == "steps-pre" and line.get_ydata()[1] == pytest.approx(2 / 3)
 
 
 def test_variance_shows_published_beside_measured():
@@ -146,6 +227,8 @@ def test_variance_shows_published_beside_measured():
     assert names[0].startswith("google/mbpp, measured") and names[1:] == [
         "MBPP, published", "HumanEval, published", "CNN-DM, published", "Alpaca, published",
     ]  # fmt: skip
+    medians = [line.get_xdata()[0] for line in ax.lines if line.get_linewidth() == 2 and len(line.get_xdata())]
+    assert medians == [np.median(make_trace().iterations().detect)] and ax.get_xscale() == "log"
     assert "18.0 ± 46.2" in [text.get_text() for text in ax.texts] and "(detect)" in ax.get_title(loc="left")
     assert "(accepted)" in plots.plot_position(make_trace()).get_title(loc="left")
 
