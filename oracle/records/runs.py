@@ -21,6 +21,7 @@ from oracle.records.consistency import check_runs
 from oracle.records.folder import Kind
 from oracle.records.meta import RunsMeta
 from oracle.records.parts import Part, verify, write_part
+from oracle.records.shown import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +89,7 @@ class Call:
 
 
 @dataclass(frozen=True, repr=False)
-class Runs:
+class Runs(Shown):
     """Measured calls in the order in which they ran, and where and how they were measured."""
 
     meta: dict
@@ -104,11 +105,15 @@ class Runs:
             raise ValueError(f"{path}: no finished call yet; {FOLDER.resume_line(path)} goes on")
         return Runs(meta, calls, FOLDER.unfinished(path, len(calls), planned_calls(meta)))
 
-    def __repr__(self) -> str:
+    def in_short(self) -> str:
         models = " + ".join(str((self.meta.get(role) or {}).get("model", "?")) for role in ("target", "draft"))
         prompts, tokens = len({call.prompt for call in self.calls}), sum(len(call.tokens) for call in self.calls)
         data = (self.meta.get("prompts") or {}).get("dataset") or "prompts"
-        return f"<Runs {models}, {data}: {prompts:,} prompts, {len(self.calls):,} calls, {tokens:,} tokens>"
+        return f"{models}, {data}: {prompts:,} prompts, {len(self.calls):,} calls, {tokens:,} tokens"
+
+    def to_frame(self) -> pd.DataFrame:
+        """`iterations`: one row an iteration."""
+        return self.iterations()
 
     @functools.cached_property
     def policies(self) -> list[str]:
