@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from oracle.prompts.sets import load_prompts
     from oracle.records.runs import Runs
     from oracle.records.trace import Trace
+    from oracle.shipped import sample
     from oracle.workflows.diagnose import Diagnosis, diagnose
     from oracle.workflows.study import calibrate, compare_traces, fit, ladder, report, simulate, stats
     from oracle.workflows.train import train
@@ -57,7 +58,7 @@ __all__ = [
     "measure", "parse", "plot_calibration", "plot_compare", "plot_errors", "plot_hazard", "plot_headroom",
     "plot_heatmap", "plot_histogram", "plot_iterations", "plot_position", "plot_prediction", "plot_roc",
     "plot_simulated_vs_measured", "plot_surface", "plot_survival", "plot_time", "plot_variance", "predict", "report",
-    "save", "simulate", "stats", "train", "tune", "validate",
+    "sample", "save", "simulate", "stats", "train", "tune", "validate",
 ]  # fmt: skip
 
 _MODULES = {
@@ -76,6 +77,7 @@ _MODULES = {
     "oracle.prompts.sets": ("load_prompts",),
     "oracle.records.runs": ("Runs",),
     "oracle.records.trace": ("Trace",),
+    "oracle.shipped": ("sample",),
     "oracle.workflows.diagnose": ("Diagnosis", "diagnose"),
     "oracle.workflows.study": ("calibrate", "compare_traces", "fit", "ladder", "report", "simulate", "stats"),
     "oracle.workflows.train": ("train",),
