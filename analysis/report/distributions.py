@@ -30,7 +30,7 @@ def fits(study: Study) -> Markup:
             number(each.sd),
             number(each.log_likelihood, 1),
             number(each.delta_aic, 1),
-            number(study.goodness[each.family].p, 3) if each.family in study.goodness else "not tested",
+            study.goodness[each.family].p_words if each.family in study.goodness else "not tested",
             "; ".join(filter(None, [each.status, each.note])),
         )
         for each in study.fits
