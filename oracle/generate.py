@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from oracle.models import compat
 from oracle.models.checks import unequal_rows
 from oracle.models.decoding import greedy_config, neutral
 from oracle.models.pair import Pair
@@ -119,8 +120,7 @@ class _Watch:
     def attach(self, generator: Any) -> None:
         """Watch a candidate generator that the library has built for this call."""
         if not self.adaptive:
-            # The library refits the threshold while this field is not 0; what stops a draft reads another field.
-            generator.assistant_generation_config.assistant_confidence_threshold = 0.0
+            compat.hold_threshold(generator)
         get, update = generator.get_candidates, generator.update_candidate_strategy
 
         def get_candidates(ids, *args, **kwargs):
@@ -129,7 +129,7 @@ class _Watch:
             note = {
                 "position": ids.shape[1] - self.prompt,
                 "budget": generator.num_assistant_tokens,
-                "threshold": float(generator.generation_config.assistant_confidence_threshold),
+                "threshold": compat.threshold_in_force(generator),
                 "generator": type(generator).__name__,
             }
             note["draft_start"] = self.clock()

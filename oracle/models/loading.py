@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oracle.models import compat
 from oracle.models.kinds import check_file, check_heads, check_kind
 from oracle.models.tokens import Vocabulary
 from oracle.models.untrusted import (
@@ -127,13 +128,14 @@ def load_model(source: str, where: dict[str, bool], dtype: str, device: str) -> 
 
 def _loader(source: str, config: PreTrainedConfig) -> Any:
     """The library's loader of models of this kind that go on with a text.  Raises Refused where it has none."""
-    from transformers import AutoModelForCausalLM, AutoModelForMultimodalLM
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MULTIMODAL_LM_MAPPING
+    from transformers import AutoModelForCausalLM
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
     if type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
         return AutoModelForCausalLM
-    if type(config) in MODEL_FOR_MULTIMODAL_LM_MAPPING:
-        return AutoModelForMultimodalLM
+    loader, kinds = compat.seeing_models()
+    if type(config) in kinds:
+        return loader
     raise Refused(
         f"{source}: is a {config.model_type} model, and none that goes on with a text; choose a causal language model"
     )

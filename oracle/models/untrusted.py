@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
+from oracle.models import compat
+
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
@@ -171,8 +173,6 @@ def own_file(source: str, name: str, where: dict[str, bool]) -> str | None:
 
 def config_dict(source: str, where: dict[str, bool]) -> dict[str, Any]:
     """What config.json says, or the file that it points to; empty where there is none, as beside many a tokenizer."""
-    from transformers import PreTrainedConfig
-
     if not own_file(source, "config.json", where):
         return {}
-    return PreTrainedConfig.get_config_dict(source, **where)[0]
+    return compat.config_class().get_config_dict(source, **where)[0]
