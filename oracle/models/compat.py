@@ -20,6 +20,11 @@ def cache_argument(arguments: frozenset[str]) -> str:
     return "past_key_values" if "past_key_values" in arguments and "cache" not in arguments else "cache"
 
 
+def cache_of(output: Any) -> DynamicCache:
+    """The cache that a model's forward gives back, under the name that it takes one (`cache_argument`)."""
+    return output.cache if hasattr(output, "cache") else output.past_key_values
+
+
 def config_class() -> Any:
     """The base class of configurations: ``PretrainedConfig`` (4.57), ``PreTrainedConfig`` (5.24)."""
     import transformers
@@ -42,6 +47,38 @@ def rope_settings(config: Any) -> Any:
     """Settings of the rotary positions, or None: ``rope_scaling`` (4.57), ``rope_parameters`` (5.24)."""
     found = getattr(config, "rope_parameters", None)
     return getattr(config, "rope_scaling", None) if found is None else found
+
+
+def told_rope(config: Any) -> Any:
+    """A configuration just read, told of the rotary positions that it holds under the other release's name.
+
+    4.57 keeps the ``rope_parameters`` of a checkpoint that was saved by 5.x as an unknown field, and would take its own
+    base for theirs.  5.24 reads both names.  Raises ValueError where 4.57 has no place for them.
+    """
+    written = getattr(config, "rope_parameters", None)
+    if not isinstance(written, Mapping) or "rope_theta" not in inspect.signature(type(config).__init__).parameters:
+        return config
+    if "rope_theta" not in written:
+        raise ValueError(
+            "its config.json has rope_parameters for each type of layer, which this release of transformers does not "
+            "read; install transformers 5"
+        )
+    rest = {name: value for name, value in written.items() if name != "rope_theta"}
+    config.rope_theta = written["rope_theta"]
+    config.rope_scaling = None if rope_kind(rest) in (None, "default") else rest
+    return config
+
+
+def tokenizer_loader(named: object) -> Any:
+    """Loader of a tokenizer whose files name that class.
+
+    4.57 does not know ``TokenizersBackend``, which is what 5.x calls ``PreTrainedTokenizerFast`` when it saves one.
+    """
+    import transformers
+
+    if named == "TokenizersBackend" and not hasattr(transformers, "TokenizersBackend"):
+        return transformers.PreTrainedTokenizerFast
+    return transformers.AutoTokenizer
 
 
 def rope_kind(rope: Mapping[str, Any]) -> Any:

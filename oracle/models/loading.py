@@ -62,7 +62,7 @@ def load_config(source: str, where: dict[str, bool]) -> PreTrainedConfig:
     with _explained(source, where):
         config = AutoConfig.from_pretrained(_path(source), trust_remote_code=False, **where)
         check_config(source, config)
-        return config
+        return compat.told_rope(config)
 
 
 def load_tokenizer(source: str, where: dict[str, bool]) -> PreTrainedTokenizerBase | None:
@@ -71,13 +71,11 @@ def load_tokenizer(source: str, where: dict[str, bool]) -> PreTrainedTokenizerBa
     The library is asked, whatever the files are called; where there are none it makes a tokenizer of special tokens up,
     which counts as none.  Raises ValueError for one that is there and cannot be loaded.
     """
-    from transformers import AutoTokenizer
-
     if _is_dir(source) and not any(map(_TOKENIZER_LIKE.search, _file_names(source))):
         return None
     with _explained(source, where, "its tokenizer cannot be loaded"):
-        check_tokenizer(_path(source), where)
-        found = AutoTokenizer.from_pretrained(_path(source), trust_remote_code=False, **where)
+        loader = compat.tokenizer_loader(check_tokenizer(_path(source), where))
+        found = loader.from_pretrained(_path(source), trust_remote_code=False, **where)
     return found if Vocabulary(found).text() else None
 
 

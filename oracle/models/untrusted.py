@@ -91,8 +91,8 @@ def check_weights(source: str, config: PreTrainedConfig, where: dict[str, bool])
                 )
 
 
-def check_tokenizer(source: str, where: dict[str, bool]) -> None:
-    """Raise Refused where the class named for the tokenizer is something else of the library.
+def check_tokenizer(source: str, where: dict[str, bool]) -> object:
+    """The class that the tokenizer's own files name; Refused where one that is named is something else of the library.
 
     The library takes any name that it has (a model's or another loader's, too) and loads that without our arguments.
     """
@@ -100,10 +100,8 @@ def check_tokenizer(source: str, where: dict[str, bool]) -> None:
     from transformers.models.auto.tokenization_auto import get_tokenizer_config, tokenizer_class_from_name
     from transformers.utils.import_utils import DummyObject
 
-    for named in (
-        get_tokenizer_config(source, local_files_only=where["local_files_only"]),
-        config_dict(source, where),
-    ):
+    own = get_tokenizer_config(source, local_files_only=where["local_files_only"])
+    for named in (own, config_dict(source, where)):
         name = named.get("tokenizer_class")
         if not isinstance(name, str):
             continue
@@ -118,6 +116,7 @@ def check_tokenizer(source: str, where: dict[str, bool]) -> None:
                     f"{source}: names {name!r} as the class of its tokenizer, which is no tokenizer; correct "
                     "tokenizer_class in tokenizer_config.json or config.json"
                 )
+    return own.get("tokenizer_class")
 
 
 def _parts(config: Any) -> Iterator[Any]:

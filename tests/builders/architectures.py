@@ -44,6 +44,7 @@ READ = {
     "llama, yarn": _sized("LlamaConfig", **_rope("yarn", factor=4.0, original_max_position_embeddings=SWITCH)),
     "gemma2": _sized("Gemma2Config", **WINDOWED),
     "gemma3": _sized("Gemma3TextConfig", **WINDOWED),
+    "qwen3": _sized("Qwen3Config", head_dim=16),
     "gpt-oss": _sized("GptOssConfig", head_dim=16, num_local_experts=4, sliding_window=8),
     "llama4": _sized(
         "Llama4TextConfig", head_dim=16, num_local_experts=2, intermediate_size_mlp=64, attention_chunk_size=8,
