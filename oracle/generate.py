@@ -38,6 +38,7 @@ class Observed:
     tokens_after: (
         float  # num_assistant_tokens that the call left in the draft's config, for a schedule that carries it over
     )
+    threshold_after: float = 0.0  # assistant_confidence_threshold there, for releases that carry a refitted one over
 
 
 def assisted(pair: Pair, prompt: np.ndarray, settings: Settings, *, max_new_tokens: int, clock: Clock) -> Observed:
@@ -56,9 +57,9 @@ def assisted(pair: Pair, prompt: np.ndarray, settings: Settings, *, max_new_toke
         config.assistant_confidence_threshold = float(settings.threshold)
         with _watched_generator(pair.target, watch), _watched_forward(pair, watch), _own_advice_unheard():
             text, start, end = _call(pair, prompt, max_new_tokens, clock, pair.draft)
-        after = config.num_assistant_tokens
+        after = config.num_assistant_tokens, float(config.assistant_confidence_threshold)
     watch.check_numbers()
-    observed = _assisted_rows(watch.rounds, text, start, end, after)
+    observed = _assisted_rows(watch.rounds, text, start, end, *after)
     _check_in_force(observed, settings, lookaheads)
     return observed
 
@@ -208,7 +209,7 @@ def _watched_forward(pair: Pair, watch: _Watch) -> Iterator[None]:
             handle.remove()
 
 
-def _assisted_rows(rounds: list[dict[str, Any]], text: np.ndarray, start: float, end: float, after: float) -> Observed:
+def _assisted_rows(rounds: list[dict[str, Any]], text: np.ndarray, start: float, end: float, tokens: float, threshold: float) -> Observed:
     if {note["generator"] for note in rounds} != {"AssistedCandidateGenerator"}:
         names = sorted({note["generator"] for note in rounds})
         raise RuntimeError(f"the library drafted with {names or 'nothing'}, not with AssistedCandidateGenerator")
@@ -227,7 +228,7 @@ def _assisted_rows(rounds: list[dict[str, Any]], text: np.ndarray, start: float,
         "rest_seconds": rest,
     }
     prefill = end - start if len(rounds) == 1 else verified[0] - start
-    return Observed(text, end - start, prefill, columns_of(columns | seconds), after)
+    return Observed(text, end - start, prefill, columns_of(columns | seconds), tokens, threshold)
 
 
 def _plain_rows(

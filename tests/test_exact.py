@@ -19,6 +19,7 @@ from oracle.policies import POLICIES as LISTED
 from oracle.policies import Policy, parse
 from oracle.policies.contract import after_prompt, unseen
 from oracle.policies.library import has_scikit_learn, settings_of, state_left
+from oracle.policies.semantics import under
 from oracle.prompts.sets import load_prompts
 from oracle.records.trace import Trace
 from oracle.timing import Clock
@@ -90,12 +91,14 @@ def prompt_of(trace, number):
 
 def real(pair, trace, policy):
     """(position, drafted, accepted) of every iteration of the library's own run, and its texts, prompt by prompt."""
+    policy = under(policy)
     rows, texts, state = [], [], policy.start(1)
     for number in range(trace.prompts):
         settings = settings_of(policy, state)
         limit = int(trace.max_new_tokens[number])
         seen = assisted(pair, prompt_of(trace, number), settings, max_new_tokens=limit, clock=Clock())
-        state = after_prompt(policy, state_left(policy, state, seen.tokens_after, len(seen.iterations["drafted"])))
+        left = seen.tokens_after, len(seen.iterations["drafted"]), seen.threshold_after
+        state = after_prompt(policy, state_left(policy, state, *left))
         rows += [(number, *row) for row in zip(*(seen.iterations[name].tolist() for name in COLUMNS), strict=True)]
         texts.append(seen.tokens.tolist())
     return rows, texts, state
@@ -105,7 +108,7 @@ COLUMNS = ("position", "drafted", "accepted")
 
 
 def replayed(trace, policy, cost=None):
-    at, drafted, _, _ = replay(trace, policy, cost)
+    at, drafted, _, _ = replay(trace, under(policy), cost)
     prompt = trace.prompt_of[at]
     accepted = np.minimum(drafted, trace.accepted_run[at])
     return list(
