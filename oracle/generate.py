@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from oracle.models import compat
 from oracle.models.checks import unequal_rows
 from oracle.models.decoding import greedy_config, neutral
 from oracle.models.pair import Pair
@@ -37,6 +38,7 @@ class Observed:
     tokens_after: (
         float  # num_assistant_tokens that the call left in the draft's config, for a schedule that carries it over
     )
+    threshold_after: float = 0.0  # assistant_confidence_threshold there, for releases that carry a refitted one over
 
 
 def assisted(pair: Pair, prompt: np.ndarray, settings: Settings, *, max_new_tokens: int, clock: Clock) -> Observed:
@@ -55,9 +57,9 @@ def assisted(pair: Pair, prompt: np.ndarray, settings: Settings, *, max_new_toke
         config.assistant_confidence_threshold = float(settings.threshold)
         with _watched_generator(pair.target, watch), _watched_forward(pair, watch), _own_advice_unheard():
             text, start, end = _call(pair, prompt, max_new_tokens, clock, pair.draft)
-        after = config.num_assistant_tokens
+        after = config.num_assistant_tokens, float(config.assistant_confidence_threshold)
     watch.check_numbers()
-    observed = _assisted_rows(watch.rounds, text, start, end, after)
+    observed = _assisted_rows(watch.rounds, text, start, end, *after)
     _check_in_force(observed, settings, lookaheads)
     return observed
 
@@ -119,8 +121,7 @@ class _Watch:
     def attach(self, generator: Any) -> None:
         """Watch a candidate generator that the library has built for this call."""
         if not self.adaptive:
-            # The library refits the threshold while this field is not 0; what stops a draft reads another field.
-            generator.assistant_generation_config.assistant_confidence_threshold = 0.0
+            compat.hold_threshold(generator)
         get, update = generator.get_candidates, generator.update_candidate_strategy
 
         def get_candidates(ids, *args, **kwargs):
@@ -129,7 +130,7 @@ class _Watch:
             note = {
                 "position": ids.shape[1] - self.prompt,
                 "budget": generator.num_assistant_tokens,
-                "threshold": float(generator.generation_config.assistant_confidence_threshold),
+                "threshold": compat.threshold_in_force(generator),
                 "generator": type(generator).__name__,
             }
             note["draft_start"] = self.clock()
@@ -208,7 +209,7 @@ def _watched_forward(pair: Pair, watch: _Watch) -> Iterator[None]:
             handle.remove()
 
 
-def _assisted_rows(rounds: list[dict[str, Any]], text: np.ndarray, start: float, end: float, after: float) -> Observed:
+def _assisted_rows(rounds: list[dict[str, Any]], text: np.ndarray, start: float, end: float, tokens: float, threshold: float) -> Observed:
     if {note["generator"] for note in rounds} != {"AssistedCandidateGenerator"}:
         names = sorted({note["generator"] for note in rounds})
         raise RuntimeError(f"the library drafted with {names or 'nothing'}, not with AssistedCandidateGenerator")
@@ -227,7 +228,7 @@ def _assisted_rows(rounds: list[dict[str, Any]], text: np.ndarray, start: float,
         "rest_seconds": rest,
     }
     prefill = end - start if len(rounds) == 1 else verified[0] - start
-    return Observed(text, end - start, prefill, columns_of(columns | seconds), after)
+    return Observed(text, end - start, prefill, columns_of(columns | seconds), tokens, threshold)
 
 
 def _plain_rows(

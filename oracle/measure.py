@@ -177,6 +177,7 @@ def _arms(pair: Pair, policies: Iterable[str | Policy | Callable]) -> dict[str, 
     from oracle.policies.counting import Plain
     from oracle.policies.library import settings_of
     from oracle.policies.names import by_name, name_of
+    from oracle.policies.semantics import under
 
     if isinstance(policies, str):
         raise ValueError(f"policies={policies!r}: give a list, such as [{policies!r}]")
@@ -184,7 +185,7 @@ def _arms(pair: Pair, policies: Iterable[str | Policy | Callable]) -> dict[str, 
     policies = list(policies)
     by_name(policies)  # refuses two of one name
     for given in policies:
-        text, policy = name_of(given), as_policy(given)
+        text, policy = name_of(given), under(as_policy(given))  # the library follows its own release's rules
         if policy == arms[PLAIN]:
             continue
         if policy in arms.values():
@@ -308,7 +309,8 @@ def _observe(plan: Plan, prompt: Encoded, policy: Policy, state: State) -> tuple
 
         return draft_and_verify(plan.pair, prompt.tokens, policy, state, **options)
     observed = assisted(plan.pair, prompt.tokens, settings, **options)
-    return observed, state_left(policy, state, observed.tokens_after, len(observed.iterations["drafted"]))
+    iterations = len(observed.iterations["drafted"])
+    return observed, state_left(policy, state, observed.tokens_after, iterations, observed.threshold_after)
 
 
 def _warm_up(plan: Plan) -> None:

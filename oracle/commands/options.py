@@ -46,6 +46,15 @@ Baseline = Annotated[
         show_default=False,
     ),
 ]
+Semantics = Annotated[
+    str | None,
+    typer.Option(
+        "--semantics",
+        metavar="RELEASE",
+        help="Rules of another release of transformers, such as 4.45; default: of the installed one.",
+        show_default=False,
+    ),
+]
 Tokenizer = Annotated[
     str | None,
     typer.Option(

@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 from transformers import DynamicCache, PreTrainedModel
-from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer, LinearAttentionCacheLayerMixin
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+from oracle.models import compat
 
 
 def fresh(model: PreTrainedModel) -> DynamicCache:
@@ -21,7 +23,7 @@ def rollback(cache: DynamicCache, keep: int) -> None:
     if not 0 <= keep <= length:
         raise ValueError(f"keep={keep}: the cache holds {length} tokens; give 0 to {length}")
     if length:
-        cache.crop(keep - length)  # a negative count is how many to remove; 0 lets a sliding window shrink back
+        compat.remove_last(cache, length - keep)
     if cache.get_seq_length() != keep:
         raise RuntimeError(
             f"the cache holds {cache.get_seq_length()} tokens after a rollback to {keep}: it cannot roll back"
@@ -33,8 +35,7 @@ def keep_rows(cache: DynamicCache, rows: torch.Tensor) -> None:
     rows = rows.cpu()  # layers may be on several devices
     for layer in cache.layers:
         # "reorder" takes any rows: states of a convolution, and keys and values where a layer has both.
-        stateful = isinstance(layer, LinearAttentionCacheLayerMixin)
-        getattr(layer, "reorder_cache" if stateful else "batch_select_indices")(rows)
+        getattr(layer, "reorder_cache" if compat.is_recurrent(layer) else "batch_select_indices")(rows)
 
 
 def copy_rows(cache: DynamicCache, rows: Sequence[int]) -> DynamicCache:

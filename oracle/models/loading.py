@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oracle.models import compat
 from oracle.models.kinds import check_file, check_heads, check_kind
 from oracle.models.tokens import Vocabulary
 from oracle.models.untrusted import (
@@ -61,7 +62,7 @@ def load_config(source: str, where: dict[str, bool]) -> PreTrainedConfig:
     with _explained(source, where):
         config = AutoConfig.from_pretrained(_path(source), trust_remote_code=False, **where)
         check_config(source, config)
-        return config
+        return compat.told_rope(config)
 
 
 def load_tokenizer(source: str, where: dict[str, bool]) -> PreTrainedTokenizerBase | None:
@@ -70,13 +71,11 @@ def load_tokenizer(source: str, where: dict[str, bool]) -> PreTrainedTokenizerBa
     The library is asked, whatever the files are called; where there are none it makes a tokenizer of special tokens up,
     which counts as none.  Raises ValueError for one that is there and cannot be loaded.
     """
-    from transformers import AutoTokenizer
-
     if _is_dir(source) and not any(map(_TOKENIZER_LIKE.search, _file_names(source))):
         return None
     with _explained(source, where, "its tokenizer cannot be loaded"):
-        check_tokenizer(_path(source), where)
-        found = AutoTokenizer.from_pretrained(_path(source), trust_remote_code=False, **where)
+        loader = compat.tokenizer_loader(check_tokenizer(_path(source), where))
+        found = loader.from_pretrained(_path(source), trust_remote_code=False, **where)
     return found if Vocabulary(found).text() else None
 
 
@@ -127,13 +126,14 @@ def load_model(source: str, where: dict[str, bool], dtype: str, device: str) -> 
 
 def _loader(source: str, config: PreTrainedConfig) -> Any:
     """The library's loader of models of this kind that go on with a text.  Raises Refused where it has none."""
-    from transformers import AutoModelForCausalLM, AutoModelForMultimodalLM
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MULTIMODAL_LM_MAPPING
+    from transformers import AutoModelForCausalLM
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
     if type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
         return AutoModelForCausalLM
-    if type(config) in MODEL_FOR_MULTIMODAL_LM_MAPPING:
-        return AutoModelForMultimodalLM
+    loader, kinds = compat.seeing_models()
+    if type(config) in kinds:
+        return loader
     raise Refused(
         f"{source}: is a {config.model_type} model, and none that goes on with a text; choose a causal language model"
     )

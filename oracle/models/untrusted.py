@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
+from oracle.models import compat
+
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
@@ -89,8 +91,8 @@ def check_weights(source: str, config: PreTrainedConfig, where: dict[str, bool])
                 )
 
 
-def check_tokenizer(source: str, where: dict[str, bool]) -> None:
-    """Raise Refused where the class named for the tokenizer is something else of the library.
+def check_tokenizer(source: str, where: dict[str, bool]) -> object:
+    """The class that the tokenizer's own files name; Refused where one that is named is something else of the library.
 
     The library takes any name that it has (a model's or another loader's, too) and loads that without our arguments.
     """
@@ -98,10 +100,8 @@ def check_tokenizer(source: str, where: dict[str, bool]) -> None:
     from transformers.models.auto.tokenization_auto import get_tokenizer_config, tokenizer_class_from_name
     from transformers.utils.import_utils import DummyObject
 
-    for named in (
-        get_tokenizer_config(source, local_files_only=where["local_files_only"]),
-        config_dict(source, where),
-    ):
+    own = get_tokenizer_config(source, local_files_only=where["local_files_only"])
+    for named in (own, config_dict(source, where)):
         name = named.get("tokenizer_class")
         if not isinstance(name, str):
             continue
@@ -116,6 +116,7 @@ def check_tokenizer(source: str, where: dict[str, bool]) -> None:
                     f"{source}: names {name!r} as the class of its tokenizer, which is no tokenizer; correct "
                     "tokenizer_class in tokenizer_config.json or config.json"
                 )
+    return own.get("tokenizer_class")
 
 
 def _parts(config: Any) -> Iterator[Any]:
@@ -171,8 +172,6 @@ def own_file(source: str, name: str, where: dict[str, bool]) -> str | None:
 
 def config_dict(source: str, where: dict[str, bool]) -> dict[str, Any]:
     """What config.json says, or the file that it points to; empty where there is none, as beside many a tokenizer."""
-    from transformers import PreTrainedConfig
-
     if not own_file(source, "config.json", where):
         return {}
-    return PreTrainedConfig.get_config_dict(source, **where)[0]
+    return compat.config_class().get_config_dict(source, **where)[0]

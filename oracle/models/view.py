@@ -8,11 +8,12 @@ from __future__ import annotations
 import functools
 import inspect
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
-from oracle.models import caches, configs
+from oracle.models import caches, compat, configs
 from oracle.models.pair import Pair
 
 
@@ -51,9 +52,10 @@ class View:
         or anything else is made of them.
         """
         wanted = {"position_ids": positions, "logits_to_keep": keep}
-        extra = {name: value for name, value in wanted.items() if self.takes(name)}
+        extra: dict[str, Any] = {name: value for name, value in wanted.items() if self.takes(name)}
         mask = mask.long() if mask.dim() == 2 else mask
-        output = self.model(input_ids=ids, attention_mask=mask, cache=cache, use_cache=True, return_dict=True, **extra)
+        extra[compat.cache_argument(_arguments(type(self.model)))] = cache
+        output = self.model(input_ids=ids, attention_mask=mask, use_cache=True, return_dict=True, **extra)
         return output.logits[:, -keep:, : self.vocabulary].to(ids.device)
 
     def after(self, ids: torch.Tensor) -> torch.Tensor:
@@ -66,8 +68,7 @@ class Reader:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._cache = caches.fresh(view.model)
-        self._cache.activate_past_recording()
+        self._cache = compat.forgetting_cache(view.model)
         self.last: torch.Tensor | None = None  # logits of the last pass, float [keep, vocabulary]
 
     @property
