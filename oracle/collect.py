@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oracle.drafts.kinds import PromptLookup
 from oracle.models.checks import check_pair
 from oracle.models.identity import describe
 from oracle.models.pair import Pair
@@ -116,6 +117,7 @@ def collect(
     if reference not in REFERENCES:
         raise ValueError(f"reference is {reference!r}; legal: {', '.join(REFERENCES)}")
     check_pair(pair)
+    settings |= _rounds(pair, settings)
     template = settled_chat(chat, FOLDER, out, resume=resume)
     encoded, skipped = encode(pair, prompts, max_new_tokens, template or False)
     source = getattr(prompts, "source", {"dataset": "given in memory"})
@@ -151,6 +153,18 @@ def summarize(trace: Trace) -> Collected:
     )
 
 
+def _rounds(pair: Pair, settings: dict[str, Any]) -> dict[str, Any]:
+    """What the meta says of the rounds of a lookup.  Raises ValueError for a draft that cannot be recorded."""
+    if reason := pair.drafting.unrecordable():
+        raise ValueError(f"the draft ({pair.drafting.name(pair)}) cannot be recorded: {reason}")
+    if not isinstance(pair.drafting, PromptLookup):
+        return {}
+    if "top_k" in settings:
+        raise ValueError(f"top_k={settings['top_k']}: {pair.drafting} gives no probabilities; leave top_k out")
+    del settings["max_overrun"]
+    return {"draft_kind": "round", "round_limit": pair.drafting.tokens, "round_ends": True, "round_clipped": False}
+
+
 def _run(pair: Pair, encoded: Sequence[Encoded], folder: Writing, progress: bool) -> int:
     """Collect and write what is missing, one part a batch; returns the target's tokens in it."""
     from oracle.models.decoding import neutral
@@ -170,7 +184,9 @@ def _run(pair: Pair, encoded: Sequence[Encoded], folder: Writing, progress: bool
         FOLDER.write_meta(folder.path, meta | {"reading": how.facts()})
         for batch in batches:
             with _memory_errors(meta["batch_size"]):
-                records = record_batch(pair, batch, meta["max_overrun"], how, meta["reference"], meta.get("top_k", 0))
+                records = record_batch(
+                    pair, batch, meta.get("max_overrun", 0), how, meta["reference"], meta.get("top_k", 0)
+                )
             folder.add(batch[0].index, to_table(records))
             tokens += sum(len(record.target_tokens) for record in records)
             advance(len(batch), f"{tokens / (time.perf_counter() - started):.0f} tokens/s")
@@ -195,7 +211,7 @@ def _facts(pair: Pair, encoded: Sequence[Encoded]) -> dict[str, Any]:
         "pair": pair.name,
         **pair.info,
         "target": describe(pair.target),
-        "draft": describe(pair.draft),
+        "draft": pair.drafting.facts(pair),
         "dtype": str(pair.target.dtype).removeprefix("torch."),
         "device": str(pair.target.device),
         "prompts_planned": len(encoded),

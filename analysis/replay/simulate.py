@@ -170,7 +170,8 @@ def _check_oracle(name: str) -> None:
 
 def _walk_oracle(trace: Trace, name: str, cost: CostModel) -> Rows:
     _check_oracle(name)
-    length, sure = ORACLES[name](trace, cost), Book.of(trace).sure
+    book = Book.of(trace)
+    length, sure = np.minimum(ORACLES[name](trace, cost), book.room), book.sure
     if sure is not None:  # it looks no further ahead than rounds were recorded
         length = np.minimum(length, sure)
     return walk_lengths(trace, length)

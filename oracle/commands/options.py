@@ -13,6 +13,7 @@ import typer
 
 from oracle.commands.bounds import Between, Once, expect_one_of
 from oracle.commands.notes import note, warnings_as_notes
+from oracle.drafts.kinds import OtherTokenizer, OwnModel, is_lookup
 
 if TYPE_CHECKING:
     from analysis.cost import CostModel
@@ -75,6 +76,9 @@ InSample = Annotated[
 AnyCost = Annotated[bool, typer.Option("--any-cost", help="Take the prices of --cost even if they are another pair's.")]
 
 
+DRAFT = "Draft model: hub name or local directory; or prompt-lookup[:tokens=20,ngram=2] (n-gram lookup, no model)."
+
+
 def check_any_cost(any_cost: bool, cost: Path | None) -> None:
     """Raise ValueError for --any-cost without prices that it could be about."""
     if any_cost and cost is None:
@@ -113,6 +117,13 @@ class ModelOptions:
             help="Take a draft with other special tokens; prompts that hold one are left out.",
         ),
     ] = False
+    draft_layers: Annotated[
+        int | None,
+        typer.Option(
+            "--draft-layers", help="Draft with the target's own first so many layers (early exit), instead of --draft."
+        ),
+        Between(1, 10_000),
+    ] = None
     threads: Annotated[
         int | None,
         typer.Option(
@@ -131,14 +142,19 @@ class ModelOptions:
         from oracle.models.pairs import DTYPES
 
         expect_one_of("--dtype", self.dtype, DTYPES)
-        if self.pair is not None and (self.target is not None or draft is not None):
+        if self.draft_layers is not None and draft is not None:
+            raise ValueError(
+                f"--draft-layers {self.draft_layers} and --draft {draft} exclude each other: give one of them"
+            )
+        alone = self.draft_layers is not None or is_lookup(draft)  # the target, or that of a named pair, drafts itself
+        if self.pair is not None and (self.target is not None or (draft is not None and not alone)):
             raise ValueError(f"--pair {self.pair} and --target or --draft exclude each other: give one of them")
-        if (self.target is None) != (draft is None):
+        if not alone and (self.target is None) != (draft is None):
             given, missing = ("--target", "--draft") if draft is None else ("--draft", "--target")
             raise ValueError(f"{given} is given without {missing}: a pair needs both, or --pair NAME")
 
-    def load_with(self, draft: str | None) -> Pair:
-        """The target with this draft, or the pair that is named."""
+    def load_with(self, draft: str | None, universal: bool = False) -> Pair:
+        """The target with this draft, or the pair that is named; ``universal``: a draft with a tokenizer of its own."""
         from oracle.models.pairs import load_pair
 
         if self.named == "demo":
@@ -156,8 +172,11 @@ class ModelOptions:
                 device=self.device,
                 draft_device=self.draft_device,
                 allow_token_differences=self.allow_token_differences,
+                draft_layers=self.draft_layers,
+                universal=universal,
             )
-        _say_switched_off(("target", found.target), ("draft", found.draft))
+        drafts = [("draft", found.draft)] if type(found.drafting) in (OwnModel, OtherTokenizer) else []
+        _say_switched_off(("target", found.target), *drafts)
         return found
 
 
@@ -175,14 +194,19 @@ def _say_switched_off(*models: tuple[str, Any]) -> None:
 class PairOptions(ModelOptions):
     """Which two models, where, and on how many processor threads."""
 
-    draft: Annotated[str | None, typer.Option("--draft", help="Draft model: hub name or local directory.")] = None
+    draft: Annotated[str | None, typer.Option("--draft", help=DRAFT)] = None
 
     def __post_init__(self) -> None:
         self.check(self.draft)
 
-    def load(self) -> Pair:
+    @property
+    def looks_up(self) -> bool:
+        """Whether the draft is an n-gram lookup, which has no probabilities to stop at."""
+        return is_lookup(self.draft)
+
+    def load(self, universal: bool = False) -> Pair:
         """The pair that is named; the embedded one where none is."""
-        return self.load_with(self.draft)
+        return self.load_with(self.draft, universal)
 
 
 @dataclass(frozen=True)
@@ -191,7 +215,7 @@ class DraftsOptions(ModelOptions):
 
     draft: Annotated[
         list[str] | None,
-        typer.Option("--draft", help="Draft model: hub name or local directory."),
+        typer.Option("--draft", help=DRAFT),
         Once(),
     ] = None
 

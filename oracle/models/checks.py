@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from oracle.models.configs import rows, says_no_eos
+from oracle.models.configs import known_rows, rows, says_no_eos
 from oracle.models.identity import name_of
 from oracle.models.tokens import Differences, Vocabulary, compare, some_of
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from oracle.models.pair import Pair
 
 _SAME = "choose a draft with the target's tokenizer"
+_ANYWAY = "or only measure it (`oracle measure --universal`, universal=True): what it drafts cannot be replayed"
 
 
 def check_pair(pair: Pair) -> tuple[str, ...]:
@@ -45,7 +46,7 @@ def remarks(pair: Pair) -> tuple[str, ...]:
 def _tokens_without_rows(pair: Pair) -> Iterator[str]:
     """A remark on special or unused tokens that one model has no row for.  Raises ValueError for ordinary ones."""
     counts = {"target": rows(pair.target), "draft": rows(pair.draft)}
-    if pair.tokenizer is None or counts["target"] == counts["draft"]:
+    if pair.tokenizer is None or counts["target"] == counts["draft"] or not pair.drafting.shares_ids:
         return
     role = min(counts, key=counts.__getitem__)
     name, known = name_of(getattr(pair, role)), counts[role]
@@ -79,7 +80,7 @@ def check_tokenizers(
         there = f", where that is id {elsewhere}" if elsewhere is not None else ""
         raise ValueError(
             f"the tokenizers differ: {one}{there} ({len(found.used)} of {found.tokens} ids stand for other text); "
-            f"{_SAME}"
+            f"{_SAME}, {_ANYWAY}"
         )
     if found.special and not allow:
         raise ValueError(
@@ -92,6 +93,8 @@ def check_tokenizers(
 def unequal_rows(pair: Pair) -> str | None:
     """Why the library will not run this pair as it is, where one model has more embedding rows than the other."""
     target, draft = rows(pair.target), rows(pair.draft)
+    if not pair.drafting.shares_ids:
+        return _equal_rows(target) if target == draft else None
     if target == draft:
         return None
     return (
@@ -101,13 +104,20 @@ def unequal_rows(pair: Pair) -> str | None:
     )
 
 
+def _equal_rows(size: int) -> str:
+    return (
+        f"target and draft have {size} embedding rows each: the library takes that for one tokenizer, so it would not "
+        "translate between the two; choose a draft whose embedding has another number of rows"
+    )
+
+
 def shared_rows(pair: Pair) -> int:
     """Ids that both models know: 0 .. shared_rows - 1.
 
     Models of one family pad their embeddings to different sizes; both models' logits are cut to this range before
     anything else is computed from them, the softmax included.
     """
-    return min(rows(pair.target), rows(pair.draft))
+    return known_rows(pair)
 
 
 def encoder_decoder(role: str, name: str) -> str:

@@ -29,7 +29,7 @@ def eos_token_ids(pair: Pair) -> tuple[int, ...]:
 def says_no_eos(pair: Pair) -> str | None:
     """A remark where a configuration says that nothing ends a text, or what no text can hold; else None."""
     where, value = _eos(pair)
-    known = min(rows(pair.target), rows(pair.draft))
+    known = known_rows(pair)
     ids = eos_token_ids(pair)
     if value is None or any(token < known for token in ids):
         return None
@@ -55,6 +55,11 @@ def rows(model: PreTrainedModel) -> int:
             f"the model's vocab_size is {value!r}; it must be a whole number from 1 on: correct its config"
         )
     return found
+
+
+def known_rows(pair: Pair) -> int:
+    """Ids that target and draft both know: 0 .. known_rows - 1; the target's where the draft has ids of its own."""
+    return min(rows(pair.target), rows(pair.draft)) if pair.drafting.shares_ids else rows(pair.target)
 
 
 def positions(model: PreTrainedModel) -> int | None:

@@ -91,9 +91,9 @@ class Reader:
 
 def views(pair: Pair) -> tuple[View, View]:
     """Target and draft.  Raises ValueError where a configuration cannot be understood."""
-    vocabulary = min(configs.rows(pair.target), configs.rows(pair.draft))
-    stop = configs.eos_token_ids(pair)
-    return View(pair.target, "target", vocabulary, stop), View(pair.draft, "draft", vocabulary, stop)
+    vocabulary, stop = configs.known_rows(pair), configs.eos_token_ids(pair)
+    ids = vocabulary if pair.drafting.shares_ids else configs.rows(pair.draft)
+    return View(pair.target, "target", vocabulary, stop), View(pair.draft, "draft", ids, stop)
 
 
 @functools.cache

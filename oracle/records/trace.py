@@ -23,7 +23,7 @@ from oracle.records.columns import SIGNALS, Column
 from oracle.records.consistency import check_trace
 from oracle.records.flat import Flat, Stack, take_rows
 from oracle.records.folder import Kind
-from oracle.records.meta import TraceMeta
+from oracle.records.meta import TraceMeta, looked_up
 from oracle.records.outcomes import Outcomes, chain, chain_runs, next_true
 from oracle.records.parts import Part, verify
 from oracle.records.parts import write_part as write_table
@@ -265,6 +265,11 @@ class Trace(Shown):
         """ "chain": the draft's choice depends on the text before it alone; "round": on where the round began too."""
         return self.meta.get("draft_kind", "chain")
 
+    @property
+    def mute(self) -> bool:
+        """Whether the draft gives no probabilities by its nature: n-gram lookup copies tokens."""
+        return looked_up(self.meta)
+
     # --- what is there ------------------------------------------------------------------------------------------------
 
     @functools.cached_property
@@ -293,9 +298,9 @@ class Trace(Shown):
             raise ValueError(f"{name!r} is no column of a trace; legal: {', '.join([*known, 'overruns', 'rounds'])}")
         if found is None:
             why = "" if self.draft_kind == "chain" else f" (its draft is of kind {self.draft_kind})"
+            record = "n-gram lookup cannot give it: " if self.mute else "record it with `oracle collect`, or "
             raise ValueError(
-                f"this trace has no {name}{why}: needed by {for_} ({meaning}); "
-                f"record it with `oracle collect`, or choose what does without {name}"
+                f"this trace has no {name}{why}: needed by {for_} ({meaning}); {record}choose what does without {name}"
             )
         return found
 
