@@ -8,6 +8,7 @@ from pathlib import Path
 
 from analysis.cost import CostModel
 from analysis.describe import statistics
+from analysis.examine import Source
 from analysis.fit import distributions
 from analysis.fit.distributions import Counts, Fit, GoodnessOfFit
 from analysis.independence import IidTest, iid_test
@@ -18,7 +19,6 @@ from analysis.measured.calibrate import Calibration
 from analysis.replay import simulate as replay
 from analysis.replay.simulate import USUAL, SimulationResult
 from analysis.report import page
-from analysis.study import Source
 from analysis.versus import Versus, versus
 from oracle.policies import Policy
 from oracle.records.runs import Runs
