@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from analysis.examine import Examined, canonical
 from analysis.intervals import Estimate
 from analysis.measured.speedups import Measured
 from analysis.replay.oracles import is_oracle
@@ -12,7 +13,6 @@ from analysis.replay.paired import paired
 from analysis.replay.result import Totals
 from analysis.replay.simulate import SimulationResult
 from analysis.report.markup import Markup, join, number, percent, range_words, table, tag
-from analysis.study import Study, canonical
 from analysis.verdict import NO_DRAFT
 from oracle.policies import parse
 from oracle.policies.library import settings_of
@@ -22,20 +22,20 @@ from oracle.settings.transformers import ENGINE, lines
 _NAMED = 8  # settings that a sentence names
 
 
-def policies_section(study: Study) -> Markup:
+def policies_section(subject: Examined) -> Markup:
     """The simulated policies of a trace, measured speedups beside them where there are any."""
-    results = [*study.results]
-    if canonical(study.sweep.best.policy) not in map(canonical, (result.policy for result in results)):
-        results.append(study.sweep.best)
+    results = [*subject.results]
+    if canonical(subject.sweep.best.policy) not in map(canonical, (result.policy for result in results)):
+        results.append(subject.sweep.best)
     speedups = [result.speedup_estimate() for result in results]
-    some = study.common.ids if study.measured and study.common is not None and study.common.some else ()
-    beside = {policy: each.speedup_estimate() for policy, each in study.beside.items()} if some else {}
+    some = subject.common.ids if subject.measured and subject.common is not None and subject.common.some else ()
+    beside = {policy: each.speedup_estimate() for policy, each in subject.beside.items()} if some else {}
     drawn = [beside.get(result.policy, each) for result, each in zip(results, speedups, strict=True)]
-    ends = (each.high for each in [*speedups, *drawn, *(each.decoding for each in study.measured.values())])
+    ends = (each.high for each in [*speedups, *drawn, *(each.decoding for each in subject.measured.values())])
     largest = max([1.2, *ends])
     again = (f"Simulated, the {len(some):,} measured prompts (95 %)",) if some else ()
-    extra = (*again, "Measured speedup (95 %)") if study.measured else ()
-    baseline = next(iter(study.sweep.constants()), None)
+    extra = (*again, "Measured speedup (95 %)") if subject.measured else ()
+    baseline = next(iter(subject.sweep.constants()), None)
     against = () if baseline is None else ("Gain, % (95 %)",)
     head = (
         "Policy",
@@ -55,8 +55,8 @@ def policies_section(study: Study) -> Markup:
             tag("code", result.policy),
             _with_range(speedup),
             *((_with_range(dot) if result.policy in beside else "",) if some else ()),
-            *_measured_cell(study, result.policy),
-            interval_picture(dot, study.measured.get(result.policy), largest),
+            *_measured_cell(subject, result.policy),
+            interval_picture(dot, subject.measured.get(result.policy), largest),
             *(() if baseline is None else (_over(baseline, result),)),
             f"{result.iterations:,}",
             f"{result.draft_tokens:,}",
@@ -69,8 +69,8 @@ def policies_section(study: Study) -> Markup:
     ]
     fastest = max(range(len(results)), key=lambda row: -1 if is_oracle(results[row].policy) else results[row].speedup)
     caption = (
-        f"Policies replayed on {study.name}: {study.trace.prompts:,} prompts, {study.trace.tokens:,} tokens. Speedups"
-        " leave the reading of the prompt out. Bold: the fastest in simulation that is no oracle."
+        f"Policies replayed on {subject.name}: {subject.trace.prompts:,} prompts, {subject.trace.tokens:,} tokens. "
+        "Speedups leave the reading of the prompt out. Bold: the fastest in simulation that is no oracle."
     )
     if baseline is not None:
         caption += (
@@ -78,8 +78,8 @@ def policies_section(study: Study) -> Markup:
             " prompt by prompt."
         )
     shown = table(head, rows, caption=caption, text_columns=(2 + len(extra),), best=fastest)
-    words = [_cost_words(study), *_measured_words(study)]
-    return join([*(tag("p", text) for text in words), shown, *_cautions(study, results)])
+    words = [_cost_words(subject), *_measured_words(subject)]
+    return join([*(tag("p", text) for text in words), shown, *_cautions(subject, results)])
 
 
 def _with_range(speedup: Estimate) -> Markup:
@@ -98,24 +98,24 @@ def _over(baseline: Totals, result: SimulationResult) -> Markup | str:
     return join([f"{value:+.1f}", tag("small", interval)], "")
 
 
-def _measured_cell(study: Study, policy: str) -> tuple[object, ...]:
-    if not study.measured:
+def _measured_cell(subject: Examined, policy: str) -> tuple[object, ...]:
+    if not subject.measured:
         return ()
-    found = study.measured.get(policy)
+    found = subject.measured.get(policy)
     return ("",) if found is None else (_with_range(found.decoding),)
 
 
-def _measured_words(study: Study) -> list[str]:
-    runs = study.source.runs
-    if runs is None or not study.measured:
+def _measured_words(subject: Examined) -> list[str]:
+    runs = subject.source.runs
+    if runs is None or not subject.measured:
         return []
-    common, prompts = study.common, max(each.prompts for each in study.measured.values())
+    common, prompts = subject.common, max(each.prompts for each in subject.measured.values())
     on, beside = f"Measured with the real generator on {prompts:,} prompts", ""
     if common is not None and common.some:
         on = f"{common.words} with the real generator"
         beside = " What stands beside them, in the table and in the pictures, is simulated on these prompts alone."
-    repeats = max(each.repeats for each in study.measured.values())
-    different = max(each.different_texts for each in study.measured.values())
+    repeats = max(each.repeats for each in subject.measured.values())
+    different = max(each.different_texts for each in subject.measured.values())
     machine = runs.meta.get("machine") or {}
     where = ", ".join(
         str(part)
@@ -134,26 +134,28 @@ def _measured_words(study: Study) -> list[str]:
     ]
 
 
-def _cost_words(study: Study) -> str:
-    cost = study.cost
+def _cost_words(subject: Examined) -> str:
+    cost = subject.cost
     if not cost.machine:
         flat = " and verification to cost one step however long the draft is" if len(cost.verify) == 1 else ""
         return (
-            f"Prices not measured on a machine: a draft step is taken to cost {study.draft_cost:.3g} of a target"
+            f"Prices not measured on a machine: a draft step is taken to cost {subject.draft_cost:.3g} of a target"
             f" step{flat}. Speedups hold under this assumption only; the command oracle calibrate measures a machine's"
             " prices."
         )
     machine = ", ".join(f"{key} {value}" for key, value in cost.machine.items() if isinstance(value, (str, int, float)))
-    return f"Prices measured on a machine ({machine}): a draft step costs {study.draft_cost:.3f} of a target step."
+    return f"Prices measured on a machine ({machine}): a draft step costs {subject.draft_cost:.3f} of a target step."
 
 
-def _cautions(study: Study, results: Sequence[SimulationResult]) -> list[Markup]:
-    unfinished = [each.unfinished for each in (study.trace, study.source.runs) if each is not None and each.unfinished]
-    found = [*unfinished, *(note for note in study.notes if study.common is None or note != study.common.words)]
-    found += [f"{policy} is left out: {reason}" for policy, reason in study.left_out.items()]
+def _cautions(subject: Examined, results: Sequence[SimulationResult]) -> list[Markup]:
+    unfinished = [
+        each.unfinished for each in (subject.trace, subject.source.runs) if each is not None and each.unfinished
+    ]
+    found = [*unfinished, *(note for note in subject.notes if subject.common is None or note != subject.common.words)]
+    found += [f"{policy} is left out: {reason}" for policy, reason in subject.left_out.items()]
     for result in results:
-        outside = study.cost.outside_range(
-            result.drafted, study.trace.context[study.trace.offsets[result.prompt] + result.position]
+        outside = subject.cost.outside_range(
+            result.drafted, subject.trace.context[subject.trace.offsets[result.prompt] + result.position]
         )
         if outside:
             found.append(f"{result.policy}: {outside}")
@@ -191,9 +193,9 @@ def interval_picture(simulated: Estimate, measured: Measured | None, largest: fl
 # --- settings to paste ------------------------------------------------------------------------------------------------
 
 
-def settings(study: Study) -> Markup:
+def settings(subject: Examined) -> Markup:
     """What the verdict advises, as lines to paste for transformers' assisted generation."""
-    held, advice = study.findings.evidence.held_out, study.verdict.advice
+    held, advice = subject.findings.evidence.held_out, subject.verdict.advice
     tried = f"Of {held.tried} settings of transformers' assisted generation that were replayed, "
     if advice == NO_DRAFT:
         return tag(
@@ -203,7 +205,7 @@ def settings(study: Study) -> Markup:
             " assistant_model out.",
             class_="warning",
         )
-    policy, fastest = parse(advice), study.sweep.results[0].policy
+    policy, fastest = parse(advice), subject.sweep.results[0].policy
     parts = [
         tag(
             "p",
@@ -218,7 +220,7 @@ def settings(study: Study) -> Markup:
             f" {number(held.constant_speedup.value)} ({range_words(held.constant_speedup)}), the best of all"
             f" {number(held.policy_speedup.value)} ({range_words(held.policy_speedup)}).",
         ),
-        tag("p", _group_words(study), class_="note"),
+        tag("p", _group_words(subject), class_="note"),
         tag("pre", tag("code", lines(policy)), tabindex="0", role="region", aria_label="Settings to paste"),
         tag(
             "p",
@@ -236,8 +238,8 @@ def settings(study: Study) -> Markup:
         )
         parts.append(tag("p", words, class_="note"))
     parts.append(_other_engines(advice, held.constant))
-    if study.sweep.left_out:
-        words = f"Not tried, because the trace recorded too little for them: {', '.join(study.sweep.left_out)}."
+    if subject.sweep.left_out:
+        words = f"Not tried, because the trace recorded too little for them: {', '.join(subject.sweep.left_out)}."
         parts.append(tag("p", words, class_="note"))
     return join(parts)
 
@@ -253,13 +255,13 @@ def _other_engines(advice: str, constant: str) -> Markup:
     return join(parts)
 
 
-def _group_words(study: Study) -> str:
+def _group_words(subject: Examined) -> str:
     """Which of the settings that were tried may be the best, as far as these prompts tell."""
-    group = [each.policy for each in study.sweep.may_be_best]
+    group = [each.policy for each in subject.sweep.may_be_best]
     if len(group) == 1:
         return f"No other setting may be the best: {group[0]} is faster than each of them (95 %, all at once)."
     named = ", ".join(group[:_NAMED]) + (f" and {len(group) - _NAMED} more" if len(group) > _NAMED else "")
     return (
         f"Not distinguishable from the best on these prompts (95 %, all at once) are {len(group)} of"
-        f" {len(study.sweep.results)}: {named}."
+        f" {len(subject.sweep.results)}: {named}."
     )

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from analysis.examine import Examined
 from analysis.report.markup import Markup, join, tag
-from analysis.study import Study
 from oracle.records.trace import Trace
 
 
-def per_trace(studies: Sequence[Study], build: Callable[[Study], Markup]) -> Markup:
+def per_trace(subjects: Sequence[Examined], build: Callable[[Examined], Markup]) -> Markup:
     """``build`` for every trace, under the trace's name where there are several."""
-    if len(studies) == 1:
-        return build(studies[0])
-    return join(join([tag("h3", study.name), build(study)]) for study in studies)
+    if len(subjects) == 1:
+        return build(subjects[0])
+    return join(join([tag("h3", subject.name), build(subject)]) for subject in subjects)
 
 
 def pair_name(trace: Trace) -> str:

@@ -26,6 +26,8 @@ from oracle.commands import (
     report,
     simulate,
     stats,
+    study,
+    table,
     train,
     tune,
     validate,
@@ -114,6 +116,7 @@ def options(
 for module in (
     demo,
     diagnose,
+    study,
     collect,
     simulate,
     tune,
@@ -129,5 +132,6 @@ for module in (
     policies,
     predict,
     report,
+    table,
 ):
     module.register(app)

@@ -18,7 +18,7 @@ from oracle.commands.tables import show_table
 
 if TYPE_CHECKING:
     from analysis.fit.distributions import Fit
-    from oracle.workflows.study import Fitted
+    from oracle.workflows.questions import Fitted
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +37,7 @@ def fit(
     discrete Weibull.  Lengths are accepted tokens r, from 0.  Intervals are over prompts; "fit p" asks whether the
     lengths could be independent draws of the family, all from one acceptance or mixture of them.
     """
-    from oracle.workflows.study import fit as fit_trace
+    from oracle.workflows.questions import fit as fit_trace
 
     answer = []
     for name, trace in load_traces(traces).items():

@@ -70,6 +70,7 @@ Overrun = Annotated[
 NewTokens = Annotated[int, typer.Option("--max-new-tokens", help="Length limit of each text."), Length]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Format = Annotated[str, typer.Option("--format", help="How the table is printed: terminal, markdown, latex or csv.")]
 InSample = Annotated[
     bool, typer.Option("--allow-in-sample", help="Judge a trained policy on the prompts of its training too.")
 ]

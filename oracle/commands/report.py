@@ -31,9 +31,9 @@ def report(
     force: Force = False,
 ) -> None:
     """Write one self-contained page: what was collected, the verdict, figures, tables, and single prompts in detail."""
+    from analysis.examine import Source
     from analysis.replay.simulate import USUAL, check_policies
-    from analysis.study import Source
-    from oracle.workflows.study import report as write_report
+    from oracle.workflows.questions import report as write_report
 
     check_file(output, made=PAGE, force=force)
     if runs is not None and len(traces or ()) > 1:

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from oracle.drafts.kinds import FirstLayers
 from oracle.models import caches
 from oracle.models.identity import name_of
 from oracle.models.pair import Pair
-from oracle.drafts.kinds import FirstLayers
 
 
 def with_first_layers(pair: Pair, layers: int) -> Pair:

@@ -11,11 +11,11 @@ import pytest
 from builders.traces import EOS, pattern, record, trace
 
 from analysis import CostModel, simulate
+from analysis.examine import unique_names, with_measured
 from analysis.replay.sweep import library_policies, sweep
 from analysis.report.markup import Markup, escape, json_block, table, tag
 from analysis.report.page import Source, report
 from analysis.report.prompt_view import enter_words, share_out, view_prompts
-from analysis.study import unique_names, with_measured
 from oracle.policies import parse
 from oracle.policies.counting import Plain
 from oracle.records.runs import Call, Runs
@@ -361,7 +361,7 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path, undrawn, mon
 
 
 def test_a_folder_is_refused_before_the_work(tmp_path, monkeypatch):
-    monkeypatch.setattr("analysis.report.page.study", lambda *args: pytest.fail("worked for nothing"))
+    monkeypatch.setattr("analysis.report.page.examine", lambda *args: pytest.fail("worked for nothing"))
     with pytest.raises(RuntimeError, match="it is a folder"):
         report([Source(trace(pattern("+-+")))], tmp_path)
 

@@ -29,6 +29,7 @@ from oracle.workflows.diagnose.plan import LENGTHS, Plan, expect_prompts, plan
 from oracle.workflows.diagnose.probe import probe
 from oracle.workflows.diagnose.result import Diagnosis
 from oracle.workflows.diagnose.stages import Tuned, Work, reference, tune_draft
+from oracle.workflows.folders import held
 from oracle.workflows.inputs import several
 
 Prompts = PromptSet | Iterable[str] | Iterable[Sequence[int]]
@@ -75,7 +76,7 @@ def diagnose(
     usable, encoded = _usable(pairs, prompts, template, seed, say)
     said = template and {**template.to_meta(), "template_date": template.date}
     settings = _settings(pairs, encoded, budget=budget, max_new_tokens=length, chat=said, seed=seed)
-    with folder.held(path), _prompts_were_told():
+    with held(path), _prompts_were_told():
         kept = None if force else folder.known(path, settings)
         if kept is None:
             say("Clocking a few calls, to see how much fits into the budget ...")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from analysis.cost import CostModel
 from analysis.describe import statistics
+from analysis.examine import Source
 from analysis.fit import distributions
 from analysis.fit.distributions import Counts, Fit, GoodnessOfFit
 from analysis.independence import IidTest, iid_test
@@ -19,7 +20,6 @@ from analysis.measured.calibrate import Calibration
 from analysis.replay import simulate as replay
 from analysis.replay.simulate import USUAL, SimulationResult
 from analysis.report import page
-from analysis.study import Source
 from analysis.versus import Versus, versus
 from oracle.policies import Policy
 from oracle.records.runs import Runs

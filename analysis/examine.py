@@ -1,4 +1,4 @@
-"""All that is computed of a trace before anything is said of it: `findings` for its verdict, `study` for its page."""
+"""All that is computed of a trace before anything is said of it: `findings` for its verdict, `examine` for its page."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Findings:
 
 
 @dataclass(frozen=True)
-class Study:
+class Examined:
     """Everything about one trace that the page shows."""
 
     name: str
@@ -145,7 +145,7 @@ def _counts(sample: Sample) -> Counts:
     return Counts.from_samples(sample.accepted, sample.censored, sample.prompt)
 
 
-def study(source: Source, name: str, policies: Sequence[str | Policy | Callable]) -> Study:
+def examine(source: Source, name: str, policies: Sequence[str | Policy | Callable]) -> Examined:
     """Simulate ``policies``, sweep the library's, describe, fit, and come to a verdict.
 
     Raises ValueError where the trace, the runs and the prices are known not to belong together.
@@ -164,7 +164,7 @@ def study(source: Source, name: str, policies: Sequence[str | Policy | Callable]
     goodness = {each.family: goodness_of_fit(counts, each) for each in tested}
     swept = sweep(trace, cost)
     optimal = next((result for result in results if result.policy == OPTIMAL), None)
-    return Study(
+    return Examined(
         name=name,
         source=source,
         cost=cost,
