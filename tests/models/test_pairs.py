@@ -90,8 +90,11 @@ def test_an_unreachable_hub_is_one_error_at_once(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda path: (path / "model.safetensors").rename(path / "model.bin"), "only pickled weights.*save_pretrained"),
-        (lambda path: (path / "model.safetensors").unlink(), "no .*safetensors in there; give a local directory"),
+        (
+            lambda path: (path / "model.safetensors").rename(path / "model.bin"),
+            "no .*safetensors in there, and no pytor",
+        ),
+        (lambda path: (path / "model.safetensors").unlink(), "no .*safetensors in there.*; give a local directory"),
         (lambda path: (path / "model.safetensors").write_bytes(b"nonsense"), "cannot be loaded"),
         (lambda path: (path / "config.json").write_text('{"model_type": "nonsense"}'), "cannot be loaded"),
         (lambda path: (path / "config.json").unlink(), "cannot be loaded"),
