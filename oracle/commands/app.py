@@ -20,6 +20,7 @@ from oracle.commands import (
     fit,
     iterations,
     measure,
+    pairs,
     plot,
     policies,
     predict,
@@ -127,6 +128,7 @@ for module in (
     train,
     plot,
     policies,
+    pairs,
     predict,
     report,
 ):

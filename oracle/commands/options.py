@@ -85,7 +85,7 @@ class ModelOptions:
     """Which target, where the models run, and on how many processor threads; the draft is a subclass's."""
 
     pair: Annotated[
-        str | None, typer.Option("--pair", help="A named pair: demo, pythia, opt, codegen, llama, starcoder, vicuna.")
+        str | None, typer.Option("--pair", help="A named pair: demo, opt, llama-3, ...; `oracle pairs` lists them.")
     ] = None
     target: Annotated[str | None, typer.Option("--target", help="Target model: hub name or local directory.")] = None
     dtype: Annotated[str, typer.Option("--dtype", help="auto (the checkpoint's), float32, bfloat16 or float16.")] = (
@@ -130,10 +130,13 @@ class ModelOptions:
 
     def load_with(self, draft: str | None) -> Pair:
         """The target with this draft, or the pair that is named."""
+        from oracle.models.named import loads
         from oracle.models.pairs import load_pair
 
         if self.named == "demo":
             note("Using the embedded pair: a toy that shows the mechanics, not anyone's speedup.")
+        elif self.named is not None:
+            note(f"Loading {loads(self.named)}.")
         if self.threads is not None:
             import torch
 

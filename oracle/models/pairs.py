@@ -9,23 +9,13 @@ from typing import TYPE_CHECKING, Any
 from oracle.models.checks import check_tokenizers, encoder_decoder, remarks
 from oracle.models.identity import name_of
 from oracle.models.loading import check_device, load_config, load_model, load_tokenizer, locate
+from oracle.models.named import DEMO, PAIRS, named
 from oracle.models.pair import Pair
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
-
-# Name -> (target, draft) on the model hub, as published with the results that a trace is compared with.
-PUBLISHED = {
-    "pythia": ("EleutherAI/pythia-1.4b-deduped", "EleutherAI/pythia-160m-deduped"),
-    "opt": ("facebook/opt-6.7b", "facebook/opt-125m"),
-    "codegen": ("Salesforce/codegen-6B-mono", "Salesforce/codegen-350M-mono"),
-    "llama": ("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.2-1B"),
-    "starcoder": ("bigcode/starcoder", "bigcode/tiny_starcoder_py"),
-    "vicuna": ("lmsys/vicuna-13b-v1.3", "double7/vicuna-68m"),
-}
-PAIRS = ("demo", *PUBLISHED)
 
 
 def load_pair(
@@ -58,7 +48,7 @@ def load_pair(
             raise ValueError(encoder_decoder(role, source))
     tokenizers = [load_tokenizer(source, options) for source, options in zip(sources, where, strict=True)]
     shared, facts, contradicting = _shared(tokenizers, sources, allow_token_differences)
-    kind = "float32" if name == "demo" and dtype == "auto" else dtype
+    kind = "float32" if name == DEMO and dtype == "auto" else dtype
     models = [load_model(*each[:2], kind, each[2]) for each in zip(sources, where, devices, strict=True)]
     pair = Pair(models[0], models[1], shared, name or " + ".join(sources), facts, contradicting)
     remarks(pair)  # said where prompts are read; here only whether there is a reason against it
@@ -125,13 +115,12 @@ def _sources(name: str | None, target: str | Path | None, draft: str | Path | No
         if target is None or draft is None:
             raise ValueError(f"a pair needs a target and a draft, or one of the names {', '.join(PAIRS)}")
         return str(target), str(draft)
-    if name == "demo":
+    if name == DEMO:
         from oracle.shipped import data_path
 
         return str(data_path("pair") / "target"), str(data_path("pair") / "draft")
-    if name not in PUBLISHED:
-        raise ValueError(f"no pair is called {name!r}; choose one of {', '.join(PAIRS)}, or give target and draft")
-    return PUBLISHED[name]
+    found = named(name)
+    return found.target.name, found.draft.name
 
 
 def _default_device() -> str:

@@ -36,7 +36,10 @@ def are_pickled(source: str, config: PreTrainedConfig, where: dict[str, bool]) -
 
     if getattr(config, "transformers_weights", None) is not None:  # the configuration's own choice, safetensors always
         return False
-    there = (any(has_file(source, name, local_files_only=where["local_files_only"]) for name in names) for names in (SAFE, PICKLED))
+    there = (
+        any(has_file(source, name, local_files_only=where["local_files_only"]) for name in names)
+        for names in (SAFE, PICKLED)
+    )
     return not next(there) and next(there)
 
 
