@@ -99,7 +99,7 @@ class ModelOptions:
     """Which target, where the models run, and on how many processor threads; the draft is a subclass's."""
 
     pair: Annotated[
-        str | None, typer.Option("--pair", help="A named pair: demo, pythia, opt, codegen, llama, starcoder, vicuna.")
+        str | None, typer.Option("--pair", help="A named pair: demo, opt, llama-3, ...; `oracle pairs` lists them.")
     ] = None
     target: Annotated[str | None, typer.Option("--target", help="Target model: hub name or local directory.")] = None
     dtype: Annotated[str, typer.Option("--dtype", help="auto (the checkpoint's), float32, bfloat16 or float16.")] = (
@@ -127,9 +127,7 @@ class ModelOptions:
     ] = None
     threads: Annotated[
         int | None,
-        typer.Option(
-            "--threads", help="Processor threads; default: torch's, often one a core. Small models run best on one."
-        ),
+        typer.Option("--threads", help="Processor threads; default: the number that is fastest when it is tried."),
         Between(1, 4 * PROCESSORS, because=f" (four times the processors here, {PROCESSORS})"),
     ] = None
 
@@ -156,10 +154,13 @@ class ModelOptions:
 
     def load_with(self, draft: str | None, universal: bool = False) -> Pair:
         """The target with this draft, or the pair that is named; ``universal``: a draft with a tokenizer of its own."""
+        from oracle.models.named import loads
         from oracle.models.pairs import load_pair
 
         if self.named == "demo":
             note("Using the embedded pair: a toy that shows the mechanics, not anyone's speedup.")
+        elif self.named is not None:
+            note(f"Loading {loads(self.named)}.")
         if self.threads is not None:
             import torch
 
@@ -178,6 +179,11 @@ class ModelOptions:
             )
         drafts = [("draft", found.draft)] if type(found.drafting) in (OwnModel, OtherTokenizer) else []
         _say_switched_off(("target", found.target), *drafts)
+        if self.threads is None:
+            from oracle.models.threads import choose
+
+            if (choice := choose(found)) is not None:
+                note(f"Threads: {choice}.")
         return found
 
 

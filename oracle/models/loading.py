@@ -21,9 +21,11 @@ from oracle.models.untrusted import (
     check_tokenizer,
     check_weights,
     config_dict,
+    no_conversion,
     no_questions,
     own_file,
 )
+from oracle.models.weights import PICKLED, are_pickled, check_pickles
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -32,7 +34,10 @@ PROBE_SECONDS = 5.0
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "vocab.txt")
 # What a folder may hold that a tokenizer is made of, whatever its format is called next.
 _TOKENIZER_LIKE = re.compile(r"tok|vocab|merges|tekken|piece|spm|bpe|\.model$|\.tiktoken$", re.I)
-_LOCAL = "give a local directory with config.json, *.safetensors and the tokenizer's files"
+_LOCAL = (
+    "give a local directory with config.json, weights (model.safetensors or pytorch_model.bin, whole or in shards with "
+    "their index) and the tokenizer's files"
+)
 
 
 def locate(source: str) -> dict[str, bool]:
@@ -97,21 +102,24 @@ def cached_folder(name: str) -> str | None:
 def load_model(source: str, where: dict[str, bool], dtype: str, device: str) -> PreTrainedModel:
     """A causal language model in evaluation mode; one that sees or hears as well is only given text.
 
-    Weights are read from safetensors only (the older format can run code), code of the checkpoint is never run, and
-    a model that is quantised or spread over devices stays where its loader put it.
+    Weights are read from safetensors, or where there are none from pickles by torch's weights-only reader; code of the
+    checkpoint is never run, and a model that is quantised or spread over devices stays where its loader put it.
     """
     config = load_config(source, where)
     if _is_dir(source):
-        _expect_safetensors(source)
+        _expect_weights(source)
     _expect_generation_config(source, where)
-    with _explained(source, where), _quiet():
+    with _explained(source, where), _quiet(), no_conversion():
         check_weights(_path(source), config, where)
+        if pickled := are_pickled(_path(source), config, where):
+            check_heads(source, check_pickles(_path(source), where))
+            where = {"local_files_only": True}  # what was checked, and not another copy of it
         loaded: Any = _loader(source, config).from_pretrained(
             _path(source),
             config=config,  # what was checked, and not another reading of it
             dtype=dtype,
             trust_remote_code=False,
-            use_safetensors=True,
+            use_safetensors=not pickled,
             output_loading_info=True,
             **where,
         )
@@ -183,17 +191,12 @@ def _path(source: str) -> str:
     return str(Path(source).expanduser()) if _is_dir(source) else source
 
 
-def _expect_safetensors(source: str) -> None:
+def _expect_weights(source: str) -> None:
     folder = Path(source).expanduser()
     if any(folder.glob("*.safetensors")):
         check_heads(source, _weights_of_one_file(folder))
-        return
-    if any(folder.glob("*.bin")):
-        raise ValueError(
-            f"{source}: only pickled weights (*.bin), which can run code when they are loaded; if you trust them, "
-            f"convert them once: AutoModelForCausalLM.from_pretrained({source!r}).save_pretrained(NEW_DIRECTORY)"
-        )
-    raise ValueError(f"{source}: no *.safetensors in there; {_LOCAL}")
+    elif not any((folder / name).is_file() for name in PICKLED):
+        raise ValueError(f"{source}: no *.safetensors in there, and no {PICKLED[0]}; {_LOCAL}")
 
 
 def _weights_of_one_file(folder: Path) -> set[str]:

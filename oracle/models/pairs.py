@@ -12,23 +12,13 @@ from oracle.drafts.kinds import OtherTokenizer, OwnModel, is_lookup
 from oracle.models.checks import check_tokenizers, encoder_decoder, remarks
 from oracle.models.identity import name_of
 from oracle.models.loading import check_device, load_config, load_model, load_tokenizer, locate
+from oracle.models.named import DEMO, PAIRS, named
 from oracle.models.pair import Pair
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
-
-# Name -> (target, draft) on the model hub, as published with the results that a trace is compared with.
-PUBLISHED = {
-    "pythia": ("EleutherAI/pythia-1.4b-deduped", "EleutherAI/pythia-160m-deduped"),
-    "opt": ("facebook/opt-6.7b", "facebook/opt-125m"),
-    "codegen": ("Salesforce/codegen-6B-mono", "Salesforce/codegen-350M-mono"),
-    "llama": ("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.2-1B"),
-    "starcoder": ("bigcode/starcoder", "bigcode/tiny_starcoder_py"),
-    "vicuna": ("lmsys/vicuna-13b-v1.3", "double7/vicuna-68m"),
-}
-PAIRS = ("demo", *PUBLISHED)
 
 
 def load_pair(
@@ -45,8 +35,8 @@ def load_pair(
 ) -> Pair:
     """Load a named pair (see ``PAIRS``), or any two models by hub name or local directory.
 
-    Instead of a model the draft may be ``draft_layers`` of the target's own first layers (early exit), or "prompt-lookup"
-    (``prompt-lookup:tokens=20,ngram=2``): with ``target``, or with the target of a named pair.  ``universal`` takes a
+    Instead of a model the draft may be ``draft_layers`` of the target's own first layers (early exit), or
+    "prompt-lookup" (``prompt-lookup:tokens=20,ngram=2``): with ``target``, or with the target of a named pair.  ``universal`` takes a
     draft with another tokenizer, which can be measured and not recorded.
 
     ``dtype`` "auto" keeps the checkpoint's (float32 for the demo pair); ``device`` defaults to the GPU where there is
@@ -62,7 +52,7 @@ def load_pair(
     devices = [device or _default_device(), draft_device or device or _default_device()]
     for place in devices:
         check_device(place)
-    kind = "float32" if name == "demo" and dtype == "auto" else dtype
+    kind = "float32" if name == DEMO and dtype == "auto" else dtype
     if alone:
         found = _undrafted(sources[0], name or sources[0], kind, devices[0])
         return without_draft_model(found, None if draft is None else str(draft), draft_layers)
@@ -173,13 +163,12 @@ def _sources(name: str | None, target: str | Path | None, draft: str | Path | No
         if target is None or draft is None:
             raise ValueError(f"a pair needs a target and a draft, or one of the names {', '.join(PAIRS)}")
         return str(target), str(draft)
-    if name == "demo":
+    if name == DEMO:
         from oracle.shipped import data_path
 
         return str(data_path("pair") / "target"), str(data_path("pair") / "draft")
-    if name not in PUBLISHED:
-        raise ValueError(f"no pair is called {name!r}; choose one of {', '.join(PAIRS)}, or give target and draft")
-    return PUBLISHED[name]
+    found = named(name)
+    return found.target.name, found.draft.name
 
 
 def _default_device() -> str:
