@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from analysis.fit.distributions import Fit, best
+from analysis.fit.distributions import Fit, GoodnessOfFit, best
 from analysis.report.markup import Markup, join, number, table, tag, with_interval
-from analysis.study import Study
+from analysis.study import DRAWS, Study
 
 
 def fits(study: Study) -> Markup:
@@ -30,8 +30,8 @@ def fits(study: Study) -> Markup:
             number(each.sd),
             number(each.log_likelihood, 1),
             number(each.delta_aic, 1),
-            number(study.goodness[each.family].p, 3) if each.family in study.goodness else "not tested",
-            "; ".join(filter(None, [each.status, each.note])),
+            _p(study.goodness[each.family]),
+            "; ".join(filter(None, [each.status, each.note, _untested(study.goodness[each.family])])),
         )
         for each in study.fits
     ]
@@ -44,6 +44,16 @@ def fits(study: Study) -> Markup:
     return table(
         head, rows, caption=caption, text_columns=(1, 7), best=None if winner is None else study.fits.index(winner)
     )
+
+
+def _p(test: GoodnessOfFit) -> str:
+    """A bootstrap's p cannot fall below one in its draws."""
+    least = 1 / (DRAWS + 1)
+    return f"≤ {least:.3f}" if test.p <= least else number(test.p, 3)
+
+
+def _untested(test: GoodnessOfFit) -> str:
+    return "" if test.status == "ok" else test.status
 
 
 def _parameters(fit: Fit) -> Markup:

@@ -1,4 +1,4 @@
-"""The section that says the most important numbers and the verdict."""
+"""The section of the most important numbers, and of what they say of the trace."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from analysis.study import Study
 
 
 def glance(studies: Sequence[Study]) -> Markup:
-    """The most important numbers and the verdict."""
+    """The most important numbers, and the sentences of the verdict that the answer does not hold already."""
     return per_trace(studies, lambda study: join([_tiles(study), _verdict(study)]))
 
 
 def _verdict(study: Study) -> Markup:
-    return tag("ul", *(tag("li", sentence) for sentence in study.verdict.sentences), class_="verdict")
+    said = set(study.tuned.sentences)
+    return tag("ul", *(tag("li", text) for text in study.verdict.grounds if text not in said), class_="verdict")
 
 
 def _tiles(study: Study) -> Markup:

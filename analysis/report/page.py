@@ -8,6 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 from analysis.report import figures
+from analysis.report.answer import answers
 from analysis.report.collected import collected
 from analysis.report.distributions import fits
 from analysis.report.gains import gains_section
@@ -21,20 +22,31 @@ from analysis.report.published import published
 from analysis.report.signals import signals
 from analysis.report.traces import pair_name, per_trace
 from analysis.report.viewer import prompt_data, viewer
-from analysis.study import Source, Study, study, unique_names
+from analysis.study import STEPS, Source, Study, study, unique_names
 from oracle.policies import USUAL, Policy
 from oracle.records.whole import writable, write_whole
 
 __all__ = ["Source", "report"]
 
 
-def report(sources: Sequence[Source], out: str | Path, *, policies: Sequence[str | Policy | Callable] = USUAL) -> Path:
+def steps(sources: int) -> int:
+    """How many steps `report` tells of."""
+    return len(STEPS) * sources + 1
+
+
+def report(
+    sources: Sequence[Source],
+    out: str | Path,
+    *,
+    policies: Sequence[str | Policy | Callable] = USUAL,
+    tell: Callable[[str], None] | None = None,
+) -> Path:
     """Write the report of ``sources`` to the file ``out`` and return its path.
 
     ``policies`` are simulated on every trace and shown in the tables and in the view of single prompts; one that needs
-    more overrun than a trace recorded is left out there, and the page says so.  Raises ValueError for an unknown
-    policy, for no source, for runs or prices of another pair, or where no policy is left, and RuntimeError where
-    the file cannot be written.
+    more overrun than a trace recorded is left out there, and the page says so.  ``tell`` is given a word on each of
+    `steps` as it begins.  Raises ValueError for an unknown policy, for no source, for runs or prices of another pair,
+    or where no policy is left, and RuntimeError where the file cannot be written.
     """
     if not sources:
         raise ValueError("a report needs at least one trace")
@@ -46,10 +58,12 @@ def report(sources: Sequence[Source], out: str | Path, *, policies: Sequence[str
     for each in sources:  # before anything is computed of the first
         each.together()
     names = unique_names(sources)
-    studies = [study(source, name, policies) for source, name in zip(sources, names, strict=True)]
+    studies = [study(source, name, policies, tell) for source, name in zip(sources, names, strict=True)]
     for each in studies:
         if not each.results:
             raise ValueError(f"{each.name}: none of the policies can be replayed: {'; '.join(each.left_out.values())}")
+    if tell is not None:
+        tell("drawing")
     _write(out, render(studies))
     return out
 
@@ -58,7 +72,8 @@ def render(studies: Sequence[Study]) -> str:
     """The page's HTML."""
     view, shown = prompt_data(studies)
     bodies = [
-        ("glance", "In short", glance(studies)),
+        ("answer", "The answer", answers(studies)),
+        ("glance", "What the numbers say", glance(studies)),
         ("collected", "What was collected", collected(studies)),
         ("policies", "Policies", per_trace(studies, _policies)),
         ("ladder", "Headroom", per_trace(studies, ladder_section)),

@@ -73,7 +73,7 @@ def _own_row(study: Study) -> tuple:
     # Of five tokens the outcome need not be known where rounds were recorded: no number then.
     found = simulate_all(study.trace, ("constant:tokens=5", "oracle:detect"), study.cost)
     five, detect = (float("nan") if isinstance(each, NotRecorded) else each.speedup for each in found)
-    constant = study.sweep.best_constant()
+    constant = study.constant
     return (
         f"{study.name} (this report)",
         pair_name(study.trace),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from urllib.parse import quote
 
 from analysis.report.markup import Markup, join, tag
 from analysis.study import Study
@@ -14,6 +16,15 @@ def per_trace(studies: Sequence[Study], build: Callable[[Study], Markup]) -> Mar
     if len(studies) == 1:
         return build(studies[0])
     return join(join([tag("h3", study.name), build(study)]) for study in studies)
+
+
+def prompt_address(study: Study, prompt: int) -> str:
+    """The address that opens a prompt in the view of single prompts; the page's script reads it (and writes the same).
+
+    Half a surrogate pair, from a damaged file, has no place in an address.
+    """
+    prompt_id, name = (re.sub("[\ud800-\udfff]", "\ufffd", text) for text in (study.trace.ids[prompt], study.name))
+    return f"#prompt={quote(prompt_id, safe='')}&trace={quote(name, safe='')}"
 
 
 def pair_name(trace: Trace) -> str:
