@@ -11,8 +11,9 @@ from analysis.belonging import Answer, Common, together
 from analysis.cost import DEFAULT_DRAFT, CostModel
 from analysis.describe.signals import SignalQuality, signal_quality
 from analysis.describe.statistics import Description, Sample, describe
-from analysis.fit.distributions import Counts, Fit, GoodnessOfFit, best, fit_all, goodness_of_fit
-from analysis.gains.heldout import best_held_out
+from analysis.diagnosis.found import Found, settled
+from analysis.fit.distributions import Counts, Fit, GoodnessOfFit, fit_all, goodness_of_fit
+from analysis.gains.heldout import HeldOut, best_held_out
 from analysis.gains.loss import loss
 from analysis.gains.split import gains
 from analysis.independence import iid_test
@@ -21,7 +22,9 @@ from analysis.measured.speedups import Measured, summary
 from analysis.replay.oracles import OPTIMAL
 from analysis.replay.result import SimulationResult, Totals
 from analysis.replay.simulate import replay_all, simulate
-from analysis.replay.sweep import Sweep, sweep
+from analysis.replay.sweep import sweep
+from analysis.tune.result import Tuned
+from analysis.tune.tuning import tune
 from analysis.verdict import NO_DRAFT, Evidence, Verdict, advised, verdict
 from oracle.policies import Policy
 from oracle.policies.names import by_name, recorded
@@ -31,7 +34,14 @@ if TYPE_CHECKING:
     from oracle.records.runs import Runs
 
 ASSUMED = CostModel(draft=DEFAULT_DRAFT)
-IID = "geometric"
+DRAWS = 200  # of each family's goodness-of-fit test
+STEPS = (
+    "replaying policies",
+    "tuning",
+    "fitting and testing distributions",
+    "coming to a verdict",
+    "climbing the ladder",
+)
 Decode = Callable[[list[int]], list[str]]  # token ids -> one string for each of them
 
 
@@ -42,7 +52,7 @@ class Source:
     ``name``: what the report calls it (default: its data set).  ``cost``: prices on the user's machine (default: a
     draft step of a tenth of a target step; the report says where prices were not measured).  ``runs``: measured runs of
     the same pair and prompts.  ``decode``: one string for each of a list of token ids; without it the report shows
-    numbers.
+    numbers.  ``diagnosis``: what was measured of what the trace speaks for, which the report then opens with.
     """
 
     trace: Trace
@@ -50,6 +60,7 @@ class Source:
     cost: CostModel | None = None
     runs: Runs | None = None
     decode: Decode | None = field(default=None, compare=False)
+    diagnosis: Found | None = field(default=None, compare=False)
 
     def together(self) -> Answer:
         """Whether trace, runs and prices belong together.  Raises ValueError where they are known not to."""
@@ -85,9 +96,11 @@ class Examined:
     common: Common | None  # the prompts that trace and runs share; None without runs
     beside: dict[str, SimulationResult]  # by policy, on the common prompts: what stands beside ``measured``
     notes: tuple[str, ...]  # whether trace, runs and prices belong together, as far as that is not known
-    sweep: Sweep
+    tuned: Tuned
+    constant: SimulationResult  # the best constant lookahead on all prompts
+    best: SimulationResult  # what is advised; where that is no draft, the fastest setting that was tried
     fits: tuple[Fit, ...]
-    goodness: dict[str, GoodnessOfFit]  # of the geometric family and of the best one
+    goodness: dict[str, GoodnessOfFit]  # by family
     findings: Findings
     ladder: Ladder
 
@@ -102,6 +115,17 @@ class Examined:
     @property
     def verdict(self) -> Verdict:
         return self.findings.verdict
+
+    @property
+    def advice(self) -> str:
+        """The policy to use, by the measured check where there is one; `NO_DRAFT`: the target alone."""
+        return _advice(self.source, self.tuned)
+
+    @property
+    def shown(self) -> tuple[SimulationResult, ...]:
+        """`results`, and before them `best` unless it is one of them in another spelling."""
+        others = {canonical(result.policy) for result in self.results}
+        return self.results if canonical(self.best.policy) in others else (self.best, *self.results)
 
     @property
     def trace(self) -> Trace:
@@ -120,18 +144,19 @@ def findings(trace: Trace, cost: CostModel = ASSUMED) -> Findings:
     Nothing that is derived of the trace stays with it.
     """
     copy = dataclasses.replace(trace)  # what is derived of a trace lives as long as it does
-    return _findings(copy, cost, sweep(copy, cost), _oracle(copy, cost))
-
-
-def _findings(trace: Trace, cost: CostModel, swept: Sweep, oracle: Totals) -> Findings:
+    swept = sweep(copy, cost)
     held = best_held_out(swept.constants(), swept.results)
+    return _findings(copy, cost, held, swept.results[0].policy, _oracle(copy, cost))
+
+
+def _findings(trace: Trace, cost: CostModel, held: HeldOut, fastest: str, oracle: Totals) -> Findings:
     evidence = Evidence(
         description=describe(trace),
         iid=iid_test(trace),
         gains=gains(trace, cost),
         held_out=held,
         oracle_speedup=oracle.speedup_estimate(),
-        loss=loss(trace, swept.results[0].policy, cost) if advised(held) == NO_DRAFT else None,
+        loss=loss(trace, fastest, cost) if advised(held) == NO_DRAFT else None,
         signals=tuple(signal_quality(trace)),
     )
     return Findings(evidence, verdict(evidence))
@@ -145,11 +170,16 @@ def _counts(sample: Sample) -> Counts:
     return Counts.from_samples(sample.accepted, sample.censored, sample.prompt)
 
 
-def examine(source: Source, name: str, policies: Sequence[str | Policy | Callable]) -> Examined:
-    """Simulate ``policies``, sweep the library's, describe, fit, and come to a verdict.
+def examine(
+    source: Source, name: str, policies: Sequence[str | Policy | Callable], tell: Callable[[str], None] | None = None
+) -> Examined:
+    """Simulate ``policies``, tune the library's, describe, fit, and come to a verdict.
 
-    Raises ValueError where the trace, the runs and the prices are known not to belong together.
+    ``tell`` is given each of `STEPS` as it begins.  Raises ValueError where the trace, the runs and the prices are
+    known not to belong together, RuntimeError where the record is too short for every constant lookahead.
     """
+    steps, say = iter(STEPS), tell or (lambda step: None)
+    say(next(steps))
     trace, cost, belonging = source.trace, source.cost or ASSUMED, source.together()
     given = by_name(policies)
     common = belonging.common
@@ -157,13 +187,18 @@ def examine(source: Source, name: str, policies: Sequence[str | Policy | Callabl
     listed, measured = with_measured(list(given), runs)
     rules = {policy: given.get(policy, _from_record(policy)) for policy in listed}
     results, left_out = replay_all(trace, rules, cost)
+    say(next(steps))
+    tuned = tune(trace, cost)
+    constant, best = simulate(trace, tuned.constant, cost), _best(source, tuned, results, cost)
+    say(next(steps))
     counts = _counts(Sample.of(trace))
     fits = tuple(fit_all(counts))
-    # Each test refits its family hundreds of times: the i.i.d. model and the winner are the ones that matter here.
-    tested = [each for each in fits if each.family == IID or each is best(fits)]
-    goodness = {each.family: goodness_of_fit(counts, each) for each in tested}
-    swept = sweep(trace, cost)
+    goodness = {each.family: goodness_of_fit(counts, each, DRAWS) for each in fits}
+    say(next(steps))
     optimal = next((result for result in results if result.policy == OPTIMAL), None)
+    assert tuned.held is not None
+    found = _findings(trace, cost, tuned.held, tuned.settings[0].policy, optimal or _oracle(trace, cost))
+    say(next(steps))
     return Examined(
         name=name,
         source=source,
@@ -172,14 +207,28 @@ def examine(source: Source, name: str, policies: Sequence[str | Policy | Callabl
         left_out=left_out,
         measured=measured,
         common=common,
-        beside=_beside(trace, common, rules, [*results, swept.best], cost),
+        beside=_beside(trace, common, rules, [*results, best], cost),
         notes=belonging.notes,
-        sweep=swept,
+        tuned=tuned,
+        constant=constant,
+        best=best,
         fits=fits,
         goodness=goodness,
-        findings=_findings(trace, cost, swept, optimal or _oracle(trace, cost)),
+        findings=found,
         ladder=ladder(trace, cost),
     )
+
+
+def _advice(source: Source, tuned: Tuned) -> str:
+    return tuned.policy if source.diagnosis is None else settled(source.diagnosis)
+
+
+def _best(source: Source, tuned: Tuned, results: Sequence[SimulationResult], cost: CostModel) -> SimulationResult:
+    """The advised setting on all prompts, taken from ``results`` where it is one of them."""
+    advice = _advice(source, tuned)
+    policy = tuned.settings[0].policy if advice == NO_DRAFT else advice
+    same = (result for result in results if canonical(result.policy) == canonical(policy))
+    return next(same, None) or simulate(source.trace, policy, cost)
 
 
 def _of_prompts(runs: Runs, common: Common) -> Runs:

@@ -65,6 +65,11 @@ class Verdict:
     def __str__(self) -> str:
         return "\n".join(self.sentences)
 
+    @property
+    def grounds(self) -> tuple[str, ...]:
+        """The sentences but for the advice, which is the last one."""
+        return self.sentences[:-1]
+
 
 def verdict(found: Evidence) -> Verdict:
     """The verdict on one trace."""
@@ -125,10 +130,11 @@ def _loss(found: Evidence) -> list[str]:
     oracle = (
         f" {OPTIMAL}, which knows the text and drafts only where that pays, reaches {_speedup(found.oracle_speedup)}."
     )
-    return [first + oracle, _where(found.loss.iteration), _break_even(found.loss.break_even, found.description)]
+    return [first + oracle, time_words(found.loss.iteration), _break_even(found.loss.break_even, found.description)]
 
 
-def _where(each: Iteration) -> str:
+def time_words(each: Iteration) -> str:
+    """What an average iteration yields, and where its time goes."""
     return (
         f"Why: an average iteration of {each.policy} yields {_plural(each.tokens, 'token')} and takes as long as "
         f"{each.total:.2f} steps of the target alone: {each.draft:.2f} for drafting ({each.wasted:.2f} of it for "

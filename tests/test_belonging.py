@@ -359,7 +359,7 @@ def test_simulated_and_measured_are_of_the_same_prompts():
     assert found.measured[POLICIES[0]].prompts == 2
     part = simulate(SOURCE.select(["p0", "p1"]), POLICIES[0], cost)
     assert found.beside[POLICIES[0]].speedup == part.speedup != found.results[1].speedup
-    assert set(found.beside) >= {result.policy for result in found.results} | {found.sweep.best.policy}
+    assert set(found.beside) >= {result.policy for result in found.results} | {found.best.policy}
     whole = examine(Source(SOURCE, cost=cost, runs=runs_of()), "a", POLICIES)
     assert whole.beside[POLICIES[0]] is whole.results[0] and not whole.common.some
 

@@ -71,3 +71,11 @@ def settled(found: Found) -> str:
     if answer(mine.over_default) == "slower":
         return found.default
     return found.tuning.policy if spoken else found.ran_as
+
+
+def outcome(found: Found) -> Answer:
+    """Whether what is to be used was measured to be faster than no draft; "slower" where that is no draft itself."""
+    use = settled(found)
+    if use == NO_DRAFT:
+        return "slower"
+    return answer(found.check.arm(found.default if use == found.default else found.ran_as).speedup)

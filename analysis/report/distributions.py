@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.examine import Examined
-from analysis.fit.distributions import Fit, best
+from analysis.fit.distributions import Fit, GoodnessOfFit, best
 from analysis.report.markup import Markup, join, number, table, tag, with_interval
 
 
@@ -30,8 +30,8 @@ def fits(subject: Examined) -> Markup:
             number(each.sd),
             number(each.log_likelihood, 1),
             number(each.delta_aic, 1),
-            subject.goodness[each.family].p_words if each.family in subject.goodness else "not tested",
-            "; ".join(filter(None, [each.status, each.note])),
+            subject.goodness[each.family].p_words,
+            "; ".join(filter(None, [each.status, each.note, _untested(subject.goodness[each.family])])),
         )
         for each in subject.fits
     ]
@@ -44,6 +44,10 @@ def fits(subject: Examined) -> Markup:
     return table(
         head, rows, caption=caption, text_columns=(1, 7), best=None if winner is None else subject.fits.index(winner)
     )
+
+
+def _untested(test: GoodnessOfFit) -> str:
+    return "" if test.status == "ok" else test.status
 
 
 def _parameters(fit: Fit) -> Markup:

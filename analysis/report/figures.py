@@ -24,6 +24,7 @@ from analysis.plots.validation import Comparison, plot_simulated_vs_measured
 from analysis.plots.variance import plot_variance
 from analysis.replay.oracles import is_oracle
 from analysis.report.markup import Markup, figure, join, tag
+from analysis.report.traces import prompt_address
 
 SHOWN_FITS = 3  # families laid over a histogram; more lines cannot be told apart
 
@@ -103,8 +104,8 @@ def variance_figure(subjects: Sequence[Examined]) -> Markup:
     """Mean and SD of the oracle SL of every trace beside the published ones."""
     return _picture(
         plot_variance({subject.name: subject.trace for subject in subjects}),
-        "Mean and standard deviation of the oracle SL (detect) of these traces and of the published data sets.",
-        "Oracle SL (detect), mean ± SD, beside the published data sets.",
+        "Oracle SL (detect) of these traces, and of the published data sets.",
+        "Oracle SL (detect) of these traces beside the published data sets.",
     )
 
 
@@ -120,13 +121,18 @@ def headroom_figure(subject: Examined) -> Markup:
 
 def iterations_figure(subject: Examined, prompt: int = 0) -> Markup:
     """One prompt's lookahead by iteration under the simulated policies that are no oracles."""
-    real = [result for result in subject.results if not is_oracle(result.policy)]
+    real = [result for result in subject.shown if not is_oracle(result.policy)]
     return _picture(
         plot_iterations(subject.trace, results=real[:3], prompt=prompt),
-        f"Tokens drafted in each iteration of prompt {subject.trace.ids[prompt]} of {subject.name} by the oracle and by"
-        " policies.",
-        f"Prompt {subject.trace.ids[prompt]}: tokens drafted in each iteration (lines) and accepted (dots); grey is the"
-        " oracle.",
+        f"Iterations of prompt {subject.trace.ids[prompt]} of {subject.name} along its text, by the oracle and by policies.",
+        join(
+            [
+                tag("a", f"Prompt {subject.trace.ids[prompt]}", href=prompt_address(subject, prompt)),
+                ": a row a policy, a bar an iteration. Thick bars are accepted tokens, thin ones what was drafted and"
+                " refused; the first row is the oracle (detect).",
+            ],
+            "",
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""The section that says the most important numbers and the verdict."""
+"""The section of the most important numbers, and of what they say of the trace."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from analysis.report.traces import per_trace
 
 
 def glance(subjects: Sequence[Examined]) -> Markup:
-    """The most important numbers and the verdict."""
+    """The most important numbers, and the sentences of the verdict that the answer does not hold already."""
     return per_trace(subjects, lambda subject: join([_tiles(subject), _verdict(subject)]))
 
 
 def _verdict(subject: Examined) -> Markup:
-    return tag("ul", *(tag("li", sentence) for sentence in subject.verdict.sentences), class_="verdict")
+    said = set(subject.tuned.sentences)
+    return tag("ul", *(tag("li", text) for text in subject.verdict.grounds if text not in said), class_="verdict")
 
 
 def _tiles(subject: Examined) -> Markup:

@@ -18,6 +18,9 @@ _UNSHOWN = dict.fromkeys(
 )
 
 
+_SCRIPTS = ("copy.js", "page.js")
+
+
 class Markup(str):
     """A string that is HTML already."""
 
@@ -114,6 +117,12 @@ def figure(image: bytes, kind: str, alt: str, caption: object) -> Markup:
     return tag("figure", picture, tag("figcaption", caption))
 
 
+def paste(text: str, what: str) -> Markup:
+    """Lines to paste; the page's script puts a button beside them that copies them. ``what`` they are, for its name."""
+    code = tag("pre", tag("code", text), tabindex="0", role="region", aria_label=f"To paste: {what}")
+    return tag("div", code, class_="paste", data_what=what)
+
+
 def json_block(value: object) -> Markup:
     """``value`` as JSON that may stand inside a script element: no character of it can end or open anything there."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
@@ -129,7 +138,7 @@ def page(
 
     Style and script are the files of ``assets``; the page's content policy admits just those two, by their hash.
     """
-    style, script = _packaged("page.css"), _packaged("page.js")
+    style, script = _packaged("page.css"), "\n".join(map(_packaged, _SCRIPTS))
     links = [tag("li", tag("a", name, href=f"#{identifier}")) for identifier, name, _ in sections]
     return fill(
         "template.html",

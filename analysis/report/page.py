@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from analysis.examine import Examined, Source, examine, unique_names
+from analysis.examine import STEPS, Examined, Source, examine, unique_names
 from analysis.report import figures
+from analysis.report.answer import answers
 from analysis.report.collected import collected
 from analysis.report.distributions import fits
 from analysis.report.gains import gains_section
@@ -28,13 +29,24 @@ from oracle.records.whole import writable, write_whole
 __all__ = ["Source", "report"]
 
 
-def report(sources: Sequence[Source], out: str | Path, *, policies: Sequence[str | Policy | Callable] = USUAL) -> Path:
+def steps(sources: int) -> int:
+    """How many steps `report` tells of."""
+    return len(STEPS) * sources + 1
+
+
+def report(
+    sources: Sequence[Source],
+    out: str | Path,
+    *,
+    policies: Sequence[str | Policy | Callable] = USUAL,
+    tell: Callable[[str], None] | None = None,
+) -> Path:
     """Write the report of ``sources`` to the file ``out`` and return its path.
 
     ``policies`` are simulated on every trace and shown in the tables and in the view of single prompts; one that needs
-    more overrun than a trace recorded is left out there, and the page says so.  Raises ValueError for an unknown
-    policy, for no source, for runs or prices of another pair, or where no policy is left, and RuntimeError where
-    the file cannot be written.
+    more overrun than a trace recorded is left out there, and the page says so.  ``tell`` is given a word on each of
+    `steps` as it begins.  Raises ValueError for an unknown policy, for no source, for runs or prices of another pair,
+    or where no policy is left, and RuntimeError where the file cannot be written.
     """
     if not sources:
         raise ValueError("a report needs at least one trace")
@@ -46,10 +58,12 @@ def report(sources: Sequence[Source], out: str | Path, *, policies: Sequence[str
     for each in sources:  # before anything is computed of the first
         each.together()
     names = unique_names(sources)
-    subjects = [examine(source, name, policies) for source, name in zip(sources, names, strict=True)]
+    subjects = [examine(source, name, policies, tell) for source, name in zip(sources, names, strict=True)]
     for each in subjects:
         if not each.results:
             raise ValueError(f"{each.name}: none of the policies can be replayed: {'; '.join(each.left_out.values())}")
+    if tell is not None:
+        tell("drawing")
     _write(out, render(subjects))
     return out
 
@@ -58,7 +72,8 @@ def render(subjects: Sequence[Examined]) -> str:
     """The page's HTML."""
     view, shown = prompt_data(subjects)
     bodies = [
-        ("glance", "In short", glance(subjects)),
+        ("answer", "The answer", answers(subjects)),
+        ("glance", "What the numbers say", glance(subjects)),
         ("collected", "What was collected", collected(subjects)),
         ("policies", "Policies", per_trace(subjects, _policies)),
         ("ladder", "Headroom", per_trace(subjects, ladder_section)),

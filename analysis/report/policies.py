@@ -1,32 +1,26 @@
-"""The sections of the report about policies: simulated and measured speedups, and the settings to paste."""
+"""The sections of the report about policies: simulated and measured speedups, and what to paste of the advised one."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
-from analysis.examine import Examined, canonical
+from analysis.examine import Examined
 from analysis.intervals import Estimate
 from analysis.measured.speedups import Measured
 from analysis.replay.oracles import is_oracle
 from analysis.replay.paired import paired
 from analysis.replay.result import Totals
 from analysis.replay.simulate import SimulationResult
-from analysis.report.markup import Markup, join, number, percent, range_words, table, tag
+from analysis.report.markup import Markup, join, number, paste, percent, range_words, table, tag
 from analysis.verdict import NO_DRAFT
-from oracle.policies import parse
-from oracle.policies.library import settings_of
 from oracle.settings import nearest
-from oracle.settings.transformers import ENGINE, lines
-
-_NAMED = 8  # settings that a sentence names
 
 
 def policies_section(subject: Examined) -> Markup:
     """The simulated policies of a trace, measured speedups beside them where there are any."""
-    results = [*subject.results]
-    if canonical(subject.sweep.best.policy) not in map(canonical, (result.policy for result in results)):
-        results.append(subject.sweep.best)
+    results = subject.shown
     speedups = [result.speedup_estimate() for result in results]
     some = subject.common.ids if subject.measured and subject.common is not None and subject.common.some else ()
     beside = {policy: each.speedup_estimate() for policy, each in subject.beside.items()} if some else {}
@@ -35,14 +29,13 @@ def policies_section(subject: Examined) -> Markup:
     largest = max([1.2, *ends])
     again = (f"Simulated, the {len(some):,} measured prompts (95 %)",) if some else ()
     extra = (*again, "Measured speedup (95 %)") if subject.measured else ()
-    baseline = next(iter(subject.sweep.constants()), None)
-    against = () if baseline is None else ("Gain, % (95 %)",)
+    baseline = subject.constant
     head = (
         "Policy",
         "Simulated speedup (95 %)" if extra else "Speedup (95 %)",
         *extra,
         "",
-        *against,
+        "Gain, % (95 %)",
         "Target passes",
         "Drafted",
         "Accepted",
@@ -52,12 +45,12 @@ def policies_section(subject: Examined) -> Markup:
     )
     rows = [
         (
-            tag("code", result.policy),
+            _named(subject, result),
             _with_range(speedup),
             *((_with_range(dot) if result.policy in beside else "",) if some else ()),
             *_measured_cell(subject, result.policy),
             interval_picture(dot, subject.measured.get(result.policy), largest),
-            *(() if baseline is None else (_over(baseline, result),)),
+            _over(baseline, result),
             f"{result.iterations:,}",
             f"{result.draft_tokens:,}",
             f"{result.accepted_tokens:,}",
@@ -69,17 +62,24 @@ def policies_section(subject: Examined) -> Markup:
     ]
     fastest = max(range(len(results)), key=lambda row: -1 if is_oracle(results[row].policy) else results[row].speedup)
     caption = (
-        f"Policies replayed on {subject.name}: {subject.trace.prompts:,} prompts, {subject.trace.tokens:,} tokens. "
-        "Speedups leave the reading of the prompt out. Bold: the fastest in simulation that is no oracle."
+        f"Policies replayed on {subject.name}: {subject.trace.prompts:,} prompts, {subject.trace.tokens:,} tokens. Speedups"
+        " leave the reading of the prompt out. Bold: the fastest in simulation that is no oracle."
+        f" Gain: how much faster than {baseline.policy}, the best constant lookahead on these prompts, compared prompt"
+        " by prompt."
     )
-    if baseline is not None:
-        caption += (
-            f" Gain: how much faster than {baseline.policy}, the best constant lookahead on these prompts, compared"
-            " prompt by prompt."
-        )
     shown = table(head, rows, caption=caption, text_columns=(2 + len(extra),), best=fastest)
-    words = [_cost_words(subject), *_measured_words(subject)]
-    return join([*(tag("p", text) for text in words), shown, *_cautions(subject, results)])
+    return join([*(tag("p", text) for text in _measured_words(subject)), shown, *_cautions(subject, results)])
+
+
+def _named(subject: Examined, result: SimulationResult) -> Markup:
+    """A policy, and whether it is the one to use."""
+    name = tag("code", result.policy)
+    return join([name, tag("small", best_words(subject))], "") if result is subject.best else name
+
+
+def best_words(subject: Examined) -> str:
+    """What `Examined.best` is."""
+    return "fastest that was tried" if subject.advice == NO_DRAFT else "advised"
 
 
 def _with_range(speedup: Estimate) -> Markup:
@@ -134,37 +134,47 @@ def _measured_words(subject: Examined) -> list[str]:
     ]
 
 
-def _cost_words(subject: Examined) -> str:
-    cost = subject.cost
-    if not cost.machine:
-        flat = " and verification to cost one step however long the draft is" if len(cost.verify) == 1 else ""
-        return (
-            f"Prices not measured on a machine: a draft step is taken to cost {subject.draft_cost:.3g} of a target"
-            f" step{flat}. Speedups hold under this assumption only; the command oracle calibrate measures a machine's"
-            " prices."
-        )
-    machine = ", ".join(f"{key} {value}" for key, value in cost.machine.items() if isinstance(value, (str, int, float)))
-    return f"Prices measured on a machine ({machine}): a draft step costs {subject.draft_cost:.3f} of a target step."
-
-
 def _cautions(subject: Examined, results: Sequence[SimulationResult]) -> list[Markup]:
     unfinished = [
         each.unfinished for each in (subject.trace, subject.source.runs) if each is not None and each.unfinished
     ]
     found = [*unfinished, *(note for note in subject.notes if subject.common is None or note != subject.common.words)]
-    found += [f"{policy} is left out: {reason}" for policy, reason in subject.left_out.items()]
-    for result in results:
-        outside = subject.cost.outside_range(
-            result.drafted, subject.trace.context[subject.trace.offsets[result.prompt] + result.position]
-        )
-        if outside:
-            found.append(f"{result.policy}: {outside}")
-        if result.unrecorded:
-            found.append(
-                f"{result.policy}: {result.unrecorded:,} drafts went on beyond the recorded overrun; their length is"
-                " exact unless the draft would have ended the text there"
-            )
+    found += [f"{named} {are} left out: {reason}" for named, are, reason in _alike(subject.left_out)]
+    outside = {result.policy: _outside(subject, result) for result in results}
+    found += [f"{named}: {far}" for named, _, far in _alike({name: far for name, far in outside.items() if far})]
+    beyond = {result.policy: f"{result.unrecorded:,}" for result in results if result.unrecorded}
+    found += [
+        f"{named}: {count} drafts{' and fewer' if ',' in named else ''} went on beyond the recorded overrun; their"
+        " length is exact unless the draft would have ended the text there"
+        for named, _, count in _alike(beyond)
+    ]
     return [tag("ul", *(tag("li", text) for text in found), class_="warning")] if found else []
+
+
+def _outside(subject: Examined, result: SimulationResult) -> str | None:
+    context = subject.trace.context[subject.trace.offsets[result.prompt] + result.position]
+    return subject.cost.outside_range(result.drafted, context)
+
+
+def _alike(said: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """What is said of policies, once for all of whom the same is said but for the numbers: names, is or are, words.
+
+    The words are those with the largest numbers: what mends that case mends the others.
+    """
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for policy, words in said.items():
+        words = words.replace(f"policy {policy}", "this policy")
+        groups.setdefault(re.sub(r"[\d.,]+", "#", words), []).append((policy, words))
+    found = []
+    for group in groups.values():
+        worst = max((words for _, words in group), key=_numbers)
+        told = worst if len({words for _, words in group}) == 1 else f"at most {worst}"
+        found.append((", ".join(policy for policy, _ in group), "are" if len(group) > 1 else "is", told))
+    return found
+
+
+def _numbers(words: str) -> list[float]:
+    return [float(each) for each in re.findall(r"\d+(?:\.\d+)?", words.replace(",", ""))]
 
 
 def interval_picture(simulated: Estimate, measured: Measured | None, largest: float) -> Markup:
@@ -194,9 +204,10 @@ def interval_picture(simulated: Estimate, measured: Measured | None, largest: fl
 
 
 def settings(subject: Examined) -> Markup:
-    """What the verdict advises, as lines to paste for transformers' assisted generation."""
-    held, advice = subject.findings.evidence.held_out, subject.verdict.advice
-    tried = f"Of {held.tried} settings of transformers' assisted generation that were replayed, "
+    """What is advised, as lines to paste for each engine."""
+    tuned, advice = subject.tuned, subject.advice
+    held = subject.findings.evidence.held_out
+    tried = f"Of {held.tried:,} settings of transformers' assisted generation that were replayed, "
     if advice == NO_DRAFT:
         return tag(
             "p",
@@ -205,7 +216,7 @@ def settings(subject: Examined) -> Markup:
             " assistant_model out.",
             class_="warning",
         )
-    policy, fastest = parse(advice), subject.sweep.results[0].policy
+    fastest = tuned.settings[0].policy
     parts = [
         tag(
             "p",
@@ -213,55 +224,13 @@ def settings(subject: Examined) -> Markup:
             tag("code", fastest),
             " is the fastest on these prompts."
             if advice == fastest
-            else join(
-                [" is the fastest on these prompts, but is not seen to beat ", tag("code", advice), " on others."], ""
-            ),
+            else join([" is the fastest on these prompts; advised is ", tag("code", advice), "."], ""),
             " Judged on prompts that had no part in the choice, the best constant reaches a speedup of"
             f" {number(held.constant_speedup.value)} ({range_words(held.constant_speedup)}), the best of all"
             f" {number(held.policy_speedup.value)} ({range_words(held.policy_speedup)}).",
-        ),
-        tag("p", _group_words(subject), class_="note"),
-        tag("pre", tag("code", lines(policy)), tabindex="0", role="region", aria_label="Settings to paste"),
-        tag(
-            "p",
-            "Set them on the draft: given to ",
-            tag("code", "generate"),
-            " they are silently ignored.",
-            class_="note",
-        ),
-    ]
-    settings = settings_of(policy)
-    if settings is not None and settings.threshold > 0:
-        words = (
-            "With scikit-learn installed, transformers from 5.20 on moves the threshold during each call; this is the"
-            " value that it starts from."
         )
-        parts.append(tag("p", words, class_="note"))
-    parts.append(_other_engines(advice, held.constant))
-    if subject.sweep.left_out:
-        words = f"Not tried, because the trace recorded too little for them: {', '.join(subject.sweep.left_out)}."
-        parts.append(tag("p", words, class_="note"))
+    ]
+    for each, told in nearest(advice, tuned.constant, tuned.simplest):
+        parts.append(tag("p", tag("b", f"{each.engine} {each.version}."), f" {told}", class_="note"))
+        parts.append(paste(str(each.text), f"settings for {each.engine}"))
     return join(parts)
-
-
-def _other_engines(advice: str, constant: str) -> Markup:
-    """The same in other engines, or the best constant where they lack the rule."""
-    parts = []
-    for each, told in nearest(advice, constant):
-        if each.engine != ENGINE:
-            code, label = tag("code", each.text), f"Settings to paste for {each.engine}"
-            parts.append(tag("p", f"{each.engine} {each.version}. {told}", class_="note"))
-            parts.append(tag("pre", code, tabindex="0", role="region", aria_label=label))
-    return join(parts)
-
-
-def _group_words(subject: Examined) -> str:
-    """Which of the settings that were tried may be the best, as far as these prompts tell."""
-    group = [each.policy for each in subject.sweep.may_be_best]
-    if len(group) == 1:
-        return f"No other setting may be the best: {group[0]} is faster than each of them (95 %, all at once)."
-    named = ", ".join(group[:_NAMED]) + (f" and {len(group) - _NAMED} more" if len(group) > _NAMED else "")
-    return (
-        f"Not distinguishable from the best on these prompts (95 %, all at once) are {len(group)} of"
-        f" {len(subject.sweep.results)}: {named}."
-    )

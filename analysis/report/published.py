@@ -73,7 +73,7 @@ def _own_row(subject: Examined) -> tuple:
     # Of five tokens the outcome need not be known where rounds were recorded: no number then.
     found = simulate_all(subject.trace, ("constant:tokens=5", "oracle:detect"), subject.cost)
     five, detect = (float("nan") if isinstance(each, NotRecorded) else each.speedup for each in found)
-    constant = subject.sweep.best_constant()
+    constant = subject.constant
     return (
         f"{subject.name} (this report)",
         pair_name(subject.trace),

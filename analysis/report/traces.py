@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from urllib.parse import quote
 
 from analysis.examine import Examined
 from analysis.report.markup import Markup, join, tag
@@ -14,6 +16,15 @@ def per_trace(subjects: Sequence[Examined], build: Callable[[Examined], Markup])
     if len(subjects) == 1:
         return build(subjects[0])
     return join(join([tag("h3", subject.name), build(subject)]) for subject in subjects)
+
+
+def prompt_address(subject: Examined, prompt: int) -> str:
+    """The address that opens a prompt in the view of single prompts; the page's script reads it (and writes the same).
+
+    Half a surrogate pair, from a damaged file, has no place in an address.
+    """
+    prompt_id, name = (re.sub("[\ud800-\udfff]", "\ufffd", text) for text in (subject.trace.ids[prompt], subject.name))
+    return f"#prompt={quote(prompt_id, safe='')}&trace={quote(name, safe='')}"
 
 
 def pair_name(trace: Trace) -> str:

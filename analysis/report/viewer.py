@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from analysis.examine import Examined
 from analysis.report.markup import Markup, fill
+from analysis.report.policies import best_words
 from analysis.report.prompt_view import MAX_PROMPTS, share_out, view_prompts
 from oracle.records.trace import Trace
 
@@ -16,9 +17,20 @@ def prompt_data(subjects: Sequence[Examined]) -> tuple[dict, int]:
     prompts: list[dict] = []
     chosen = share_out([each.trace.prompts if can_show(each.trace) else 0 for each in subjects])
     for number, (each, some) in enumerate(zip(subjects, chosen, strict=True)):
-        prompts += view_prompts(number, each.trace, each.results, some, each.source.decode, table)
-    named = [{"name": each.name, "policies": [result.policy for result in each.results]} for each in subjects]
+        prompts += view_prompts(number, each.trace, each.shown, some, each.source.decode, table)
+    named = [_source(each) for each in subjects]
     return {"words": list(table), "sources": named, "prompts": prompts}, len(prompts)
+
+
+def _source(subject: Examined) -> dict:
+    """A trace's name and policies, and which of them is the one to use (``note`` says how it is called)."""
+    policies = [result.policy for result in subject.shown]
+    return {
+        "name": subject.name,
+        "policies": policies,
+        "best": policies.index(subject.best.policy),
+        "note": best_words(subject),
+    }
 
 
 def can_show(trace: Trace) -> bool:

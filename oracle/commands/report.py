@@ -30,9 +30,11 @@ def report(
     tokenizer: Tokenizer = None,
     force: Force = False,
 ) -> None:
-    """Write one self-contained page: what was collected, the verdict, figures, tables, and single prompts in detail."""
+    """Write one self-contained page: the answer, what was collected, figures, tables, and single prompts."""
     from analysis.examine import Source
     from analysis.replay.simulate import USUAL, check_policies
+    from analysis.report.page import steps
+    from oracle.progress import bar
     from oracle.workflows.questions import report as write_report
 
     check_file(output, made=PAGE, force=force)
@@ -45,4 +47,6 @@ def report(
     for trace in loaded.values():
         check_together(trace, measured, cost)
     sources = [Source(trace, name, cost, measured, decoder(trace, tokenizer)) for name, trace in loaded.items()]
-    say(f"Page: {write_report(sources, output, policies=policy or USUAL)}")
+    with bar("Report", "steps", steps(len(sources)), 0, True) as advance:
+        page = write_report(sources, output, policies=policy or USUAL, tell=lambda step: advance(1, step))
+    say(f"Page: {page}")

@@ -142,10 +142,12 @@ def report(
     policies: Sequence[str] = USUAL,
     cost: CostModel | float | str | Path | None = None,
     runs: Runs | str | Path | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Path:
     """Write one self-contained page about one or several traces to ``out``; its path.
 
-    ``runs`` belong to a single trace.  A ``Source`` says for one of several traces what belongs to it.
+    ``runs`` belong to a single trace.  A ``Source`` says for one of several traces what belongs to it.  ``tell`` is
+    given a word on each step (``analysis.report.page.steps`` of them) as it begins.
     """
     given = several(traces)
     if runs is not None and len(given) > 1:
@@ -154,4 +156,4 @@ def report(
     sources = [
         each if isinstance(each, Source) else Source(as_trace(each), cost=prices, runs=measured) for each in given
     ]
-    return page.report(sources, out, policies=policies)
+    return page.report(sources, out, policies=policies, tell=tell)

@@ -1,4 +1,3 @@
-"use strict";
 // The view of single prompts. Every text goes into the page as a text node, never as markup.
 (() => {
   const data = JSON.parse(document.getElementById("view-data").textContent);
@@ -10,7 +9,8 @@
     tip = find("tip"),
     choice = find("prompt-choice"),
     hide = find("hide-unkept");
-  const state = { prompt: 0, policy: 0 };
+  const several = data.sources.length > 1;
+  const state = { prompt: 0, policy: data.sources[data.prompts[0].source].best };
 
   const make = (tag, className, content) => {
     const element = document.createElement(tag);
@@ -117,9 +117,9 @@
 
   function drawPolicies() {
     const prompt = data.prompts[state.prompt];
-    const names = data.sources[prompt.source].policies;
+    const source = data.sources[prompt.source];
     find("policy-rows").replaceChildren(
-      ...names.map((name, number) => {
+      ...source.policies.map((name, number) => {
         const rounds = triples(prompt.rounds[number]);
         const row = make("tr", number === state.policy ? "chosen" : "");
         const head = make("th"),
@@ -131,6 +131,7 @@
         radio.value = String(number);
         radio.checked = number === state.policy;
         label.append(radio, make("code", "", name));
+        if (number === source.best) label.append(make("small", "", source.note));
         head.append(label);
         const drafted = total(rounds, 1),
           accepted = total(rounds, 2);
@@ -150,17 +151,56 @@
     drawText();
   }
 
-  const policiesOf = (prompt) => data.sources[data.prompts[prompt].source].policies;
+  const sourceOf = (prompt) => data.sources[data.prompts[prompt].source];
 
   function choosePrompt(number) {
-    const policy = policiesOf(state.prompt)[state.policy];
+    const before = sourceOf(state.prompt);
     state.prompt = Math.min(Math.max(number, 0), data.prompts.length - 1);
-    state.policy = Math.max(policiesOf(state.prompt).indexOf(policy), 0); // traces may differ in what they can replay
+    const now = sourceOf(state.prompt);
+    if (now !== before) {
+      // Traces may differ in what they can replay, and in what is best.
+      const same = now.policies.indexOf(before.policies[state.policy]);
+      state.policy = state.policy === before.best || same < 0 ? now.best : same;
+    }
     choice.value = String(state.prompt);
     find("previous").disabled = state.prompt === 0;
     find("next").disabled = state.prompt === data.prompts.length - 1;
     drawPolicies();
     drawText();
+  }
+
+  // --- a prompt's own address: #prompt=ID, with &trace=NAME where the page holds several traces ---
+
+  // Half of a pair, from a damaged file, has no place in an address.
+  const whole = (text) => text.replace(/\p{Surrogate}/gu, "\ufffd");
+
+  function addressOf(number) {
+    const prompt = data.prompts[number];
+    const trace = several ? "&trace=" + encodeURIComponent(whole(data.sources[prompt.source].name)) : "";
+    return "#prompt=" + encodeURIComponent(whole(prompt.id)) + trace;
+  }
+
+  function open(number) {
+    choosePrompt(number);
+    find("view-missing").hidden = true;
+    history.replaceState(null, "", addressOf(state.prompt));
+  }
+
+  // Opens the prompt that the address names; other addresses are sections of the page.
+  function follow() {
+    if (!location.hash.startsWith("#prompt=")) return;
+    const asked = new URLSearchParams(location.hash.slice(1).replace(/\+/g, "%2B"));
+    const id = asked.get("prompt"),
+      trace = asked.get("trace");
+    const number = data.prompts.findIndex(
+      (prompt) =>
+        whole(prompt.id) === id && (trace === null || whole(data.sources[prompt.source].name) === trace),
+    );
+    if (number >= 0) choosePrompt(number);
+    find("view-missing").hidden = number >= 0;
+    find("view-missing").textContent = "Prompt " + id + " is not among those that this page holds.";
+    find("prompts").scrollIntoView();
+    choice.focus({ preventScroll: true });
   }
 
   function showTip(token) {
@@ -230,12 +270,11 @@
         token.tabIndex = token === visible ? 0 : -1;
       });
   });
-  choice.addEventListener("change", () => choosePrompt(Number(choice.value)));
-  find("previous").addEventListener("click", () => choosePrompt(state.prompt - 1));
-  find("next").addEventListener("click", () => choosePrompt(state.prompt + 1));
+  choice.addEventListener("change", () => open(Number(choice.value)));
+  find("previous").addEventListener("click", () => open(state.prompt - 1));
+  find("next").addEventListener("click", () => open(state.prompt + 1));
   find("policy-rows").addEventListener("change", (event) => choosePolicy(Number(event.target.value)));
 
-  const several = data.sources.length > 1;
   choice.append(
     ...data.prompts.map((prompt, number) => {
       const label = (several ? data.sources[prompt.source].name + ", " : "") + "prompt " + prompt.id;
@@ -246,4 +285,6 @@
   );
   viewer.hidden = false;
   choosePrompt(0);
+  window.addEventListener("hashchange", follow);
+  follow();
 })();

@@ -12,7 +12,7 @@ import numpy as np
 from analysis.diagnosis.causes import causes
 from analysis.diagnosis.check import check, over_all
 from analysis.diagnosis.drafts import judge, rivals
-from analysis.diagnosis.found import Found, answer, settled
+from analysis.diagnosis.found import Found, outcome, settled
 from analysis.diagnosis.whatif import what_if
 from analysis.examine import Source
 from analysis.verdict import NO_DRAFT
@@ -59,7 +59,7 @@ def conclude(job: Job, tuned: Mapping[str, Tuned], failed: Mapping[str, str]) ->
         exhausted=job.kept.plan.recorded + checked.prompts >= len(job.prompts),
         parted=len({call.prompt for call in runs.calls if not call.equal}),
     )
-    return _result(job, one, found, _page(job, one))
+    return _result(job, one, found, _page(job, one, found))
 
 
 def roles_of(policy: str, constant: str, default: str) -> tuple[dict[str, str], str]:
@@ -97,24 +97,23 @@ def _checked(job: Job, one: Tuned, policies: list[str]) -> tuple[Job, Trace, Run
     return job.saved(), trace, runs
 
 
-def _page(job: Job, one: Tuned) -> Path:
-    """The report of the trace, beside what was clocked on the same prompts."""
+def _page(job: Job, one: Tuned, found: Found) -> Path:
+    """The report of the trace, which opens with the answer, beside what was clocked on the same prompts."""
     calls = tuple(call for call in one.runs.calls if call.policy not in DRAWN)
     tokenizer = one.pair.tokenizer
     decode = None if tokenizer is None else lambda ids: [str(tokenizer.decode([each])) for each in ids]
-    source = Source(one.trace, cost=one.cost, runs=replace(one.runs, calls=calls), decode=decode)
+    source = Source(one.trace, cost=one.cost, runs=replace(one.runs, calls=calls), decode=decode, diagnosis=found)
     return report(source, job.out / "report.html")
 
 
 def _result(job: Job, one: Tuned, found: Found, page: Path) -> Diagnosis:
     use = settled(found)
-    measured = found.check.arm(found.default if use == found.default else found.ran_as).speedup
     return Diagnosis(
         target=name_of(one.pair.target),
         draft=found.draft,
         data=one.trace.dataset,
         machine=_machine(one),
-        answer="slower" if use == NO_DRAFT else answer(measured),
+        answer=outcome(found),
         policy=use,
         settings=settings(use),
         found=found,
