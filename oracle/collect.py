@@ -16,7 +16,7 @@ from oracle.models.identity import describe
 from oracle.models.pair import Pair
 from oracle.progress import bar
 from oracle.prompts.chat import Chat
-from oracle.prompts.encode import Encoded, digest, encode
+from oracle.prompts.encode import Encoded, digest, encode, longest_text
 from oracle.prompts.facts import PromptFacts, expect_some, form_meta, look, of_texts, settled_chat, warn_of
 from oracle.records.spread import standard_deviation
 from oracle.records.trace import FOLDER, Trace, to_table
@@ -166,7 +166,7 @@ def _run(pair: Pair, encoded: Sequence[Encoded], folder: Writing, progress: bool
     ):
         if not left:
             return 0
-        how = way(pair, max(len(item.tokens) + item.max_new_tokens for item in encoded))
+        how = way(pair, longest_text(pair, encoded))
         FOLDER.write_meta(folder.path, meta | {"reading": how.facts()})
         for batch in batches:
             with _memory_errors(meta["batch_size"]):

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from oracle.models.checks import unequal_rows
+from oracle.models.checks import needs_decoder_mask, unequal_rows
 from oracle.models.decoding import greedy_config, neutral
 from oracle.models.pair import Pair
 from oracle.models.scores import check_pass
@@ -47,7 +47,7 @@ def assisted(pair: Pair, prompt: np.ndarray, settings: Settings, *, max_new_toke
     """
     check_settings(pair, settings)
     lookaheads = settings.lookaheads(max_new_tokens)
-    watch = _Watch(clock, len(prompt), settings.adaptive, lookaheads)
+    watch = _Watch(clock, _before(pair, prompt), settings.adaptive, lookaheads)
     with neutral(pair):
         config = pair.draft.generation_config  # a fresh one: `neutral` restores the draft's own
         config.num_assistant_tokens = settings.tokens
@@ -64,11 +64,11 @@ def assisted(pair: Pair, prompt: np.ndarray, settings: Settings, *, max_new_toke
 
 def plain(pair: Pair, prompt: np.ndarray, *, max_new_tokens: int, clock: Clock) -> Observed:
     """``target.generate`` without a draft, greedy, on one prompt (int [P], P >= 1): an iteration is one token."""
-    watch = _Watch(clock, len(prompt))
+    watch = _Watch(clock, _before(pair, prompt))
     with neutral(pair), _watched_forward(pair, watch):
         text, start, end = _call(pair, prompt, max_new_tokens, clock)
     watch.check_numbers()
-    return _plain_rows(watch.forwards, len(prompt), text, start, end)
+    return _plain_rows(watch.forwards, text, start, end)
 
 
 def check_settings(pair: Pair, settings: Settings) -> None:
@@ -90,12 +90,19 @@ def _call(
     ids = torch.from_numpy(np.asarray(prompt, dtype=np.int64)).to(target.device)[None]
     config = greedy_config(pair, max_new_tokens)
     mask = torch.ones_like(ids)
+    extra = {"decoder_attention_mask": mask[:, :1]} if draft is not None and needs_decoder_mask(pair) else {}
+    before = _before(pair, prompt)
     start = clock()
     with torch.inference_mode():
         write: Any = pair.target.generate  # a model's class decides whether it has one
-        output = write(ids, attention_mask=mask, generation_config=config, assistant_model=draft)
+        output = write(ids, attention_mask=mask, generation_config=config, assistant_model=draft, **extra)
     end = clock()
-    return output[0, ids.shape[1] :].cpu().numpy().astype(np.int32), start, end
+    return output[0, before:].cpu().numpy().astype(np.int32), start, end
+
+
+def _before(pair: Pair, prompt: np.ndarray) -> int:
+    """Positions of the library's own text before the new tokens."""
+    return len(views(pair)[0].opening(prompt))
 
 
 @dataclass
@@ -103,7 +110,7 @@ class _Watch:
     """Notes of one call.  Plain lists and clock readings only, so that taking them costs next to nothing."""
 
     clock: Clock
-    prompt: int  # tokens
+    prompt: int  # positions before the new tokens
     adaptive: bool = True
     lookaheads: list[int] | None = None  # what each draft's own length is set to; None: the library's schedule decides
     rounds: list[dict[str, Any]] = field(default_factory=list)
@@ -230,9 +237,7 @@ def _assisted_rows(rounds: list[dict[str, Any]], text: np.ndarray, start: float,
     return Observed(text, end - start, prefill, columns_of(columns | seconds), after)
 
 
-def _plain_rows(
-    forwards: list[tuple[float, float]], prompt: int, text: np.ndarray, start: float, end: float
-) -> Observed:
+def _plain_rows(forwards: list[tuple[float, float]], text: np.ndarray, start: float, end: float) -> Observed:
     if len(forwards) < len(text):
         raise RuntimeError(
             f"{len(forwards)} target passes were seen for {len(text)} tokens: the model hides its forward pass"

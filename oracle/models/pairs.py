@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oracle.models.checks import check_tokenizers, encoder_decoder, remarks
+from oracle.models.checks import check_architectures, check_tokenizers, remarks
 from oracle.models.identity import name_of
 from oracle.models.loading import check_device, load_config, load_model, load_tokenizer, locate
 from oracle.models.pair import Pair
@@ -25,7 +25,8 @@ PUBLISHED = {
     "starcoder": ("bigcode/starcoder", "bigcode/tiny_starcoder_py"),
     "vicuna": ("lmsys/vicuna-13b-v1.3", "double7/vicuna-68m"),
 }
-PAIRS = ("demo", *PUBLISHED)
+SHIPPED = {"demo": "pair", "demo-t5": "pair-t5"}  # name -> folder of data/
+PAIRS = (*SHIPPED, *PUBLISHED)
 
 
 def load_pair(
@@ -40,7 +41,7 @@ def load_pair(
 ) -> Pair:
     """Load a named pair (see ``PAIRS``), or any two models by hub name or local directory.
 
-    ``dtype`` "auto" keeps the checkpoint's (float32 for the demo pair); ``device`` defaults to the GPU where there is
+    ``dtype`` "auto" keeps the checkpoint's (float32 for the demo pairs); ``device`` defaults to the GPU where there is
     one, ``draft_device`` to ``device``.  ``allow_token_differences`` takes a draft whose special tokens are others than
     the target's: prompts that hold one are left out.  What is allowed or noted is warned of, and is in ``Pair.info``.
     Raises ValueError for names that are unknown, models that cannot be loaded and pairs that do not fit together;
@@ -53,12 +54,11 @@ def load_pair(
     for place in devices:
         check_device(place)
     where = [locate(source) for source in sources]
-    for role, source, options in zip(("target", "draft"), sources, where, strict=True):
-        if load_config(source, options).is_encoder_decoder:
-            raise ValueError(encoder_decoder(role, source))
+    target_config, draft_config = (load_config(*each) for each in zip(sources, where, strict=True))
+    check_architectures((target_config, draft_config), sources)
     tokenizers = [load_tokenizer(source, options) for source, options in zip(sources, where, strict=True)]
     shared, facts, contradicting = _shared(tokenizers, sources, allow_token_differences)
-    kind = "float32" if name == "demo" and dtype == "auto" else dtype
+    kind = "float32" if name in SHIPPED and dtype == "auto" else dtype
     models = [load_model(*each[:2], kind, each[2]) for each in zip(sources, where, devices, strict=True)]
     pair = Pair(models[0], models[1], shared, name or " + ".join(sources), facts, contradicting)
     remarks(pair)  # said where prompts are read; here only whether there is a reason against it
@@ -80,8 +80,7 @@ def with_draft(
     source, device = str(draft), device or str(pair.target.device)
     check_device(device)
     where = locate(source)
-    if load_config(source, where).is_encoder_decoder:
-        raise ValueError(encoder_decoder("draft", source))
+    check_architectures((pair.target.config, load_config(source, where)), (name_of(pair.target), source))
     tokenizers, sources = [pair.tokenizer, load_tokenizer(source, where)], (name_of(pair.target), source)
     shared, facts, contradicting = _shared(tokenizers, sources, allow_token_differences)
     found = Pair(
@@ -125,10 +124,11 @@ def _sources(name: str | None, target: str | Path | None, draft: str | Path | No
         if target is None or draft is None:
             raise ValueError(f"a pair needs a target and a draft, or one of the names {', '.join(PAIRS)}")
         return str(target), str(draft)
-    if name == "demo":
+    if name in SHIPPED:
         from oracle.shipped import data_path
 
-        return str(data_path("pair") / "target"), str(data_path("pair") / "draft")
+        folder = data_path(SHIPPED[name])
+        return str(folder / "target"), str(folder / "draft")
     if name not in PUBLISHED:
         raise ValueError(f"no pair is called {name!r}; choose one of {', '.join(PAIRS)}, or give target and draft")
     return PUBLISHED[name]
