@@ -113,7 +113,7 @@ def target(work: Work = WORK, out: Out = OUT, steps: Steps = 400, seed: Seed = 0
 
 
 @app.command()
-def draft(work: Work = WORK, out: Out = OUT, steps: Steps = 300, seed: Seed = 0) -> None:
+def draft(work: Work = WORK, out: Out = OUT, steps: Steps = 240, seed: Seed = 0) -> None:
     """Train the draft on what the exported target makes of the corpus, and export it."""
     torch.manual_seed(seed)
     teacher = T5ForConditionalGeneration.from_pretrained(out / "target", dtype=torch.float32).eval()

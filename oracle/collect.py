@@ -42,6 +42,7 @@ _BINDING = (
     "dtype",
     "draft.dtype",
     "eos_token_ids",
+    "decoder_start_token_id",
     "max_new_tokens",
     "max_overrun",
     "top_k",
@@ -189,8 +190,9 @@ def _missing(encoded: Sequence[Encoded], size: int, done: set[str | int]) -> lis
 
 def _facts(pair: Pair, encoded: Sequence[Encoded]) -> dict[str, Any]:
     from oracle.models.checks import remarks
-    from oracle.models.configs import eos_token_ids
+    from oracle.models.configs import eos_token_ids, start_token_id
 
+    start = start_token_id(pair)
     return {
         "pair": pair.name,
         **pair.info,
@@ -201,6 +203,7 @@ def _facts(pair: Pair, encoded: Sequence[Encoded]) -> dict[str, Any]:
         "prompts_planned": len(encoded),
         "prompts_sha256": digest(encoded),
         "eos_token_ids": list(eos_token_ids(pair)),
+        **({} if start is None else {"decoder_start_token_id": start}),
         "decoding": "greedy",
         **({"remarks": list(said)} if (said := remarks(pair)) else {}),
         "versions": {name: importlib.metadata.version(name) for name in _PACKAGES},

@@ -16,8 +16,9 @@ from analysis.study import Study, canonical
 from analysis.verdict import NO_DRAFT
 from oracle.policies import parse
 from oracle.policies.library import settings_of
+from oracle.records.meta import has_encoders
 from oracle.settings import nearest
-from oracle.settings.transformers import ENGINE, lines
+from oracle.settings.transformers import ENGINE, MASKED_CALL, lines
 
 _NAMED = 8  # settings that a sentence names
 
@@ -235,17 +236,23 @@ def settings(study: Study) -> Markup:
             " value that it starts from."
         )
         parts.append(tag("p", words, class_="note"))
-    parts.append(_other_engines(advice, held.constant))
+    encoders = has_encoders(study.trace.meta)
+    if encoders:
+        words = "An encoder-decoder draft reads its whole text again in each iteration, unless generate is called so:"
+        call = tag("code", MASKED_CALL)
+        parts.append(tag("p", words, class_="note"))
+        parts.append(tag("pre", call, tabindex="0", role="region", aria_label="Call to paste"))
+    parts.append(_other_engines(advice, held.constant, encoders))
     if study.sweep.left_out:
         words = f"Not tried, because the trace recorded too little for them: {', '.join(study.sweep.left_out)}."
         parts.append(tag("p", words, class_="note"))
     return join(parts)
 
 
-def _other_engines(advice: str, constant: str) -> Markup:
+def _other_engines(advice: str, constant: str, encoder_decoder: bool) -> Markup:
     """The same in other engines, or the best constant where they lack the rule."""
     parts = []
-    for each, told in nearest(advice, constant):
+    for each, told in nearest(advice, constant, encoder_decoder=encoder_decoder):
         if each.engine != ENGINE:
             code, label = tag("code", each.text), f"Settings to paste for {each.engine}"
             parts.append(tag("p", f"{each.engine} {each.version}. {told}", class_="note"))

@@ -12,9 +12,10 @@ from oracle.models.pair import Pair
 
 # Settings of a generation config that say nothing about which token is chosen, or that every call here sets itself.
 _NO_MATTER = {
-    "bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "transformers_version", "_from_model_config", "use_cache",
+    "bos_token_id", "eos_token_id", "pad_token_id", "transformers_version", "_from_model_config", "use_cache",
     "cache_implementation", "max_length", "max_new_tokens", "num_assistant_tokens", "num_assistant_tokens_schedule",
     "assistant_confidence_threshold", "compile_config", "disable_compile",
+    "decoder_start_token_id",
 }  # fmt: skip
 _SAMPLING = {"temperature", "top_p", "top_k", "min_p", "typical_p"}
 

@@ -56,7 +56,9 @@ def encode(
     for index, name, one in _token_ids(pair, prompts, as_chat(chat)):
         if place.setdefault(name, index) != index:  # what is recorded is found again by its id
             raise ValueError(f"prompts {place[name]} and {index} have the same id {name[:100]!r}; give each its own")
-        problem = one.problem or _problem(one.ids, known, context, answer) or _contradiction(one.ids, pair.contradicting)
+        problem = (
+            one.problem or _problem(one.ids, known, context, answer) or _contradiction(one.ids, pair.contradicting)
+        )
         if problem:
             skipped.append({"id": name, "index": index, "reason": problem[1], "kind": problem[0]})
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Required
 
 from pydantic import ConfigDict, Field, with_config
@@ -22,6 +23,7 @@ class Model(TypedDict, total=False):
     revision: Text | None
     dtype: Text | None
     weights_sample_sha256: Text | None
+    encoder_decoder: Flag  # absent for a decoder-only model
 
 
 @with_config(_OPEN)
@@ -58,6 +60,7 @@ class _Meta(TypedDict, total=False):
 class TraceMeta(_Meta, total=False):
     schema: Required[Count]
     eos_token_ids: Required[Tokens]
+    decoder_start_token_id: Count  # what the texts of an encoder-decoder pair begin with; absent for others
     max_overrun: Count
     top_k: Count
     batch_size: Positive
@@ -75,3 +78,9 @@ class RunsMeta(_Meta, total=False):
     until: Object  # what a run that goes on until enough is known was asked for
     stopped: Text  # why such a run has ended; absent before
     machine: dict[str, Any]
+
+
+def has_encoders(meta: Mapping[str, Any]) -> bool:
+    """Whether the models have encoders: prompts are read by these, and texts are the decoders' alone."""
+    target = meta.get("target")
+    return isinstance(target, Mapping) and target.get("encoder_decoder") is True
