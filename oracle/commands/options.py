@@ -130,9 +130,9 @@ class ModelOptions:
 
     def load_with(self, draft: str | None) -> Pair:
         """The target with this draft, or the pair that is named."""
-        from oracle.models.pairs import load_pair
+        from oracle.models.pairs import SHIPPED, load_pair
 
-        if self.named == "demo":
+        if self.named in SHIPPED:
             note("Using the embedded pair: a toy that shows the mechanics, not anyone's speedup.")
         if self.threads is not None:
             import torch

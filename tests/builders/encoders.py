@@ -40,9 +40,7 @@ def bart(width: int = 32, encoder: int = 2, decoder: int = 2, seed: int = 2) -> 
             init_std=0.1, tie_word_embeddings=False, **PLAIN, **SPECIAL,
         )
     )  # fmt: skip
-    model.lm_head.weight = torch.nn.Parameter(
-        torch.randn_like(model.lm_head.weight) * 0.5
-    )  # tied, it repeats its input
+    model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight) * 0.5)  # tied, it repeats
     return model.eval()
 
 
