@@ -17,7 +17,7 @@ from oracle.models.identity import describe
 from oracle.models.pair import Pair
 from oracle.progress import bar
 from oracle.prompts.chat import Chat
-from oracle.prompts.encode import Encoded, digest, encode
+from oracle.prompts.encode import Encoded, digest, encode, longest_text
 from oracle.prompts.facts import PromptFacts, expect_some, form_meta, look, of_texts, settled_chat, warn_of
 from oracle.records.spread import standard_deviation
 from oracle.records.trace import FOLDER, Trace, to_table
@@ -43,6 +43,7 @@ _BINDING = (
     "dtype",
     "draft.dtype",
     "eos_token_ids",
+    "decoder_start_token_id",
     "max_new_tokens",
     "max_overrun",
     "top_k",
@@ -180,7 +181,7 @@ def _run(pair: Pair, encoded: Sequence[Encoded], folder: Writing, progress: bool
     ):
         if not left:
             return 0
-        how = way(pair, max(len(item.tokens) + item.max_new_tokens for item in encoded))
+        how = way(pair, longest_text(pair, encoded))
         FOLDER.write_meta(folder.path, meta | {"reading": how.facts()})
         for batch in batches:
             with _memory_errors(meta["batch_size"]):
@@ -205,8 +206,9 @@ def _missing(encoded: Sequence[Encoded], size: int, done: set[str | int]) -> lis
 
 def _facts(pair: Pair, encoded: Sequence[Encoded]) -> dict[str, Any]:
     from oracle.models.checks import remarks
-    from oracle.models.configs import eos_token_ids
+    from oracle.models.configs import eos_token_ids, start_token_id
 
+    start = start_token_id(pair)
     return {
         "pair": pair.name,
         **pair.info,
@@ -217,6 +219,7 @@ def _facts(pair: Pair, encoded: Sequence[Encoded]) -> dict[str, Any]:
         "prompts_planned": len(encoded),
         "prompts_sha256": digest(encoded),
         "eos_token_ids": list(eos_token_ids(pair)),
+        **({} if start is None else {"decoder_start_token_id": start}),
         "decoding": "greedy",
         **({"remarks": list(said)} if (said := remarks(pair)) else {}),
         "versions": {name: importlib.metadata.version(name) for name in _PACKAGES},

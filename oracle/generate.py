@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from oracle.models import compat
-from oracle.models.checks import unequal_rows
+from oracle.models.checks import needs_decoder_mask, unequal_rows
 from oracle.models.decoding import greedy_config, neutral
 from oracle.models.pair import Pair
 from oracle.models.scores import check_pass
@@ -51,7 +51,7 @@ def assisted(pair: Pair, prompt: np.ndarray, settings: Settings, *, max_new_toke
     """
     check_settings(pair, settings)
     lookaheads = settings.lookaheads(max_new_tokens)
-    watch = _Watch(clock, len(prompt), settings.adaptive, lookaheads, pair.drafting.length)
+    watch = _Watch(clock, _before(pair, prompt), settings.adaptive, lookaheads, pair.drafting.length)
     with neutral(pair), pair.drafting.around(pair):
         told = pair.drafting.settings_of(pair)
         if told is not None:
@@ -74,11 +74,11 @@ def assisted(pair: Pair, prompt: np.ndarray, settings: Settings, *, max_new_toke
 
 def plain(pair: Pair, prompt: np.ndarray, *, max_new_tokens: int, clock: Clock) -> Observed:
     """``target.generate`` without a draft, greedy, on one prompt (int [P], P >= 1): an iteration is one token."""
-    watch = _Watch(clock, len(prompt))
+    watch = _Watch(clock, _before(pair, prompt))
     with neutral(pair), _watched_forward(pair, watch):
         text, start, end = _call(pair, prompt, max_new_tokens, clock)
     watch.check_numbers()
-    return _plain_rows(watch.forwards, len(prompt), text, start, end)
+    return _plain_rows(watch.forwards, text, start, end)
 
 
 def library_settings(pair: Pair, policy: Policy, state: State | None = None) -> Settings | None:
@@ -114,12 +114,19 @@ def _call(
     config = greedy_config(pair, max_new_tokens)
     drafts = {} if settings is None else pair.drafting.asked(pair, config, settings)
     mask = torch.ones_like(ids)
+    extra = {"decoder_attention_mask": mask[:, :1]} if drafts and needs_decoder_mask(pair) else {}
+    before = _before(pair, prompt)
     start = clock()
     with torch.inference_mode():
         write: Any = pair.target.generate  # a model's class decides whether it has one
-        output = write(ids, attention_mask=mask, generation_config=config, **drafts)
+        output = write(ids, attention_mask=mask, generation_config=config, **drafts, **extra)
     end = clock()
-    return output[0, ids.shape[1] :].cpu().numpy().astype(np.int32), start, end
+    return output[0, before:].cpu().numpy().astype(np.int32), start, end
+
+
+def _before(pair: Pair, prompt: np.ndarray) -> int:
+    """Positions of the library's own text before the new tokens."""
+    return len(views(pair)[0].opening(prompt))
 
 
 @dataclass
@@ -127,7 +134,7 @@ class _Watch:
     """Notes of one call.  Plain lists and clock readings only, so that taking them costs next to nothing."""
 
     clock: Clock
-    prompt: int  # tokens
+    prompt: int  # positions before the new tokens
     adaptive: bool = True
     lookaheads: list[int] | None = None  # what each draft's own length is set to; None: the library's schedule decides
     length: str = "num_assistant_tokens"  # what the generator calls the length of its next draft
@@ -264,9 +271,7 @@ def _assisted_rows(
     return Observed(text, end - start, prefill, columns_of(columns | seconds), tokens, threshold)
 
 
-def _plain_rows(
-    forwards: list[tuple[float, float]], prompt: int, text: np.ndarray, start: float, end: float
-) -> Observed:
+def _plain_rows(forwards: list[tuple[float, float]], text: np.ndarray, start: float, end: float) -> Observed:
     if len(forwards) < len(text):
         raise RuntimeError(
             f"{len(forwards)} target passes were seen for {len(text)} tokens: the model hides its forward pass"

@@ -38,9 +38,9 @@ def draft_and_verify(
     rows: list[dict[str, Any]] = []
     with neutral(pair):
         start = last = clock()
-        target, draft = (Reader(view) for view in both)
-        text = [int(token) for token in prompt]
-        end = len(text) + max_new_tokens
+        target, draft = (Reader(view, prompt) for view in both)
+        text = [int(token) for token in both[0].opening(prompt)]
+        begin, end = len(text), len(text) + max_new_tokens
         while len(text) < end and not (rows and text[-1] in stop):
             budget = int(np.max(budget_of(policy, now)))
             begun = clock()
@@ -55,7 +55,7 @@ def draft_and_verify(
             emitted = accept(drafted, choices, stop)[:left]
             accepted = len(emitted) - 1
             counts = {"drafted": len(drafted), "accepted": accepted, "passes": passes, "budget": budget}
-            rows.append({"position": len(text) - len(prompt)} | counts)
+            rows.append({"position": len(text) - begin} | counts)
             text += emitted
             target.forget(len(text) - 1)
             draft.forget(len(text) - 1)
@@ -73,7 +73,7 @@ def draft_and_verify(
         {name: [row[name] for row in rows] for name in rows[0]} | {"threshold": np.full(len(rows), np.nan)}
     )
     prefill = finish - start if len(rows) == 1 else rows[0]["prefill"]
-    return Observed(np.array(text[len(prompt) :], np.int32), finish - start, prefill, columns, 0), now
+    return Observed(np.array(text[begin:], np.int32), finish - start, prefill, columns, 0), now
 
 
 def propose(

@@ -22,7 +22,7 @@ from oracle.models.identity import facts
 from oracle.models.pair import Pair
 from oracle.progress import bar
 from oracle.prompts.chat import Chat
-from oracle.prompts.encode import Encoded, context_limit, digest, encode
+from oracle.prompts.encode import Encoded, context_limit, digest, encode, longest_text
 from oracle.prompts.facts import expect_some, form_meta, look, settled_chat, warn_of
 from oracle.records.runs import FOLDER, PLAIN, Call, Runs, latest, read_calls, to_table
 from oracle.records.typed import whole
@@ -128,7 +128,7 @@ def measure(
     template = settled_chat(chat, FOLDER, out, resume=resume)
     encoded, skipped = encode(pair, prompts, max_new_tokens, template or False)
     expect_some(encoded, skipped, getattr(prompts, "source", {}), "to measure")
-    longest = max(len(item.tokens) + item.max_new_tokens for item in encoded)
+    longest = longest_text(pair, encoded)
     _expect_able(pair, longest)
     _expect_room(pair, arms.values(), longest)
     settled = None if until is None else until.settle(list(arms))
@@ -370,12 +370,12 @@ def _compare(pair: Pair, prompt: np.ndarray, reference: np.ndarray, text: np.nda
     size = min(len(reference), len(text))
     differs = np.flatnonzero(reference[:size] != text[:size])
     at = int(differs[0]) if len(differs) else size
-    margin = _margin(pair, np.concatenate([prompt, reference[:at]]))
+    margin = _margin(pair, prompt, reference[:at])
     return {"equal": False, "first_difference": at, "difference_margin": margin}
 
 
-def _margin(pair: Pair, text: np.ndarray) -> float:
-    """The target's lead of its first over its second choice after ``text``, in logits."""
+def _margin(pair: Pair, prompt: np.ndarray, text: np.ndarray) -> float:
+    """The target's lead of its first over its second choice after ``prompt`` and ``text``, in logits."""
     import torch
 
     from oracle.models.decoding import neutral
@@ -384,7 +384,8 @@ def _margin(pair: Pair, text: np.ndarray) -> float:
 
     target, _ = views(pair)
     with torch.inference_mode(), neutral(pair):
-        return float(best(target.after(torch.from_numpy(text.astype(np.int64))))["lead"])
+        ids = torch.from_numpy(np.concatenate([target.opening(prompt), text]).astype(np.int64))
+        return float(best(target.after(ids, prompt))["lead"])
 
 
 def _meta(plan: Plan, prompts: object, skipped: list[dict]) -> dict[str, Any]:

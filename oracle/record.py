@@ -22,7 +22,7 @@ from oracle.models.passes import listen, speak
 from oracle.models.scores import best, check_numbers, distribution
 from oracle.models.view import View, views
 from oracle.overruns import Branch, overruns_apart, overruns_together
-from oracle.prompts.encode import Encoded, context_limit
+from oracle.prompts.encode import Encoded, columns_before, context_limit
 from oracle.records.trace import SIGNALS, Record
 from oracle.timing import Clock
 
@@ -95,12 +95,13 @@ def record_batch(
 def _read_together(pair: Pair, batch: Sequence[Encoded]) -> list[list[int]]:
     """Row numbers in groups that may share a pass: on the same side of what changes a model's positions, and narrow."""
     sides: dict[tuple[bool, ...], list[int]] = {}
-    for row, item in enumerate(batch):
-        sides.setdefault(side(pair, len(item.tokens)), []).append(row)
+    before = [columns_before(pair, len(item.tokens)) for item in batch]
+    for row, columns in enumerate(before):
+        sides.setdefault(side(pair, columns), []).append(row)
     most = context_limit(pair)
     groups: list[list[int]] = []
     for rows in sides.values():
-        found = narrow([len(batch[row].tokens) for row in rows], [batch[row].max_new_tokens for row in rows], most)
+        found = narrow([before[row] for row in rows], [batch[row].max_new_tokens for row in rows], most)
         groups += [[rows[number] for number in group] for group in found]
     return groups
 

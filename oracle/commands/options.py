@@ -154,10 +154,10 @@ class ModelOptions:
 
     def load_with(self, draft: str | None, universal: bool = False) -> Pair:
         """The target with this draft, or the pair that is named; ``universal``: a draft with a tokenizer of its own."""
-        from oracle.models.named import loads
+        from oracle.models.named import SHIPPED, loads
         from oracle.models.pairs import load_pair
 
-        if self.named == "demo":
+        if self.named in SHIPPED:
             note("Using the embedded pair: a toy that shows the mechanics, not anyone's speedup.")
         elif self.named is not None:
             note(f"Loading {loads(self.named)}.")

@@ -10,6 +10,7 @@ from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from oracle.models import compat
+from oracle.models.sources import Sourced
 
 
 def fresh(model: PreTrainedModel) -> DynamicCache:
@@ -17,7 +18,7 @@ def fresh(model: PreTrainedModel) -> DynamicCache:
     return DynamicCache(config=model.config)
 
 
-def rollback(cache: DynamicCache, keep: int) -> None:
+def rollback(cache: DynamicCache | Sourced, keep: int) -> None:
     """Cut ``cache`` to its first ``keep`` tokens.  Raises ValueError when it holds fewer."""
     length = cache.get_seq_length()
     if not 0 <= keep <= length:
@@ -30,9 +31,12 @@ def rollback(cache: DynamicCache, keep: int) -> None:
         )
 
 
-def keep_rows(cache: DynamicCache, rows: torch.Tensor) -> None:
+def keep_rows(cache: DynamicCache | Sourced, rows: torch.Tensor) -> None:
     """Keep only these rows (int64 [kept]) of the batch, in this order."""
     rows = rows.cpu()  # layers may be on several devices
+    if isinstance(cache, Sourced):
+        cache.keep_rows(rows)
+        return
     for layer in cache.layers:
         # "reorder" takes any rows: states of a convolution, and keys and values where a layer has both.
         getattr(layer, "reorder_cache" if compat.is_recurrent(layer) else "batch_select_indices")(rows)

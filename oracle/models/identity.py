@@ -20,6 +20,7 @@ def describe(model: PreTrainedModel) -> dict[str, Any]:
         "weights_sample_sha256": fingerprint(model),
         "dtype": str(model.dtype).removeprefix("torch."),
         "device": str(model.device),
+        **({"encoder_decoder": True} if model.config.is_encoder_decoder else {}),
     }
 
 

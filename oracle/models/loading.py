@@ -100,7 +100,7 @@ def cached_folder(name: str) -> str | None:
 
 
 def load_model(source: str, where: dict[str, bool], dtype: str, device: str) -> PreTrainedModel:
-    """A causal language model in evaluation mode; one that sees or hears as well is only given text.
+    """A causal language model or an encoder-decoder in evaluation mode; one that sees or hears too is given text only.
 
     Weights are read from safetensors, or where there are none from pickles by torch's weights-only reader; code of the
     checkpoint is never run, and a model that is quantised or spread over devices stays where its loader put it.
@@ -134,9 +134,16 @@ def load_model(source: str, where: dict[str, bool], dtype: str, device: str) -> 
 
 def _loader(source: str, config: PreTrainedConfig) -> Any:
     """The library's loader of models of this kind that go on with a text.  Raises Refused where it has none."""
-    from transformers import AutoModelForCausalLM
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_CAUSAL_LM_MAPPING,
+        MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+    )
 
+    if config.is_encoder_decoder:  # of some, as BART, there is a causal language model too, which is its decoder alone
+        if type(config) in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING:
+            return AutoModelForSeq2SeqLM
+        raise Refused(f"{source}: is a {config.model_type} model, which does not answer text with text; choose another")
     if type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
         return AutoModelForCausalLM
     loader, kinds = compat.seeing_models()

@@ -144,7 +144,8 @@ NAMED = {
         remarks=("models for chat: --chat",),
     ),
 }
-PAIRS = (DEMO, *NAMED)
+SHIPPED = {DEMO: "pair", "demo-t5": "pair-t5"}  # name -> folder of data/
+PAIRS = (*SHIPPED, *NAMED)
 
 
 def named(name: str) -> NamedPair:

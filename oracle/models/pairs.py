@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from oracle.drafts.alone import without_draft_model
 from oracle.drafts.kinds import OtherTokenizer, OwnModel, is_lookup
-from oracle.models.checks import check_tokenizers, encoder_decoder, remarks
+from oracle.models.checks import check_architectures, check_tokenizers, remarks
 from oracle.models.identity import name_of
 from oracle.models.loading import check_device, load_config, load_model, load_tokenizer, locate
-from oracle.models.named import DEMO, PAIRS, named
+from oracle.models.named import PAIRS, SHIPPED, named
 from oracle.models.pair import Pair
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ def load_pair(
     """Load a named pair (see ``PAIRS``), or any two models by hub name or local directory.
 
     Instead of a model the draft may be ``draft_layers`` of the target's own first layers (early exit), or
-    "prompt-lookup" (``prompt-lookup:tokens=20,ngram=2``): with ``target``, or with the target of a named pair.  ``universal`` takes a
-    draft with another tokenizer, which can be measured and not recorded.
+    "prompt-lookup" (``prompt-lookup:tokens=20,ngram=2``): with ``target``, or with the target of a named pair.
+    ``universal`` takes a draft with another tokenizer, which can be measured and not recorded.
 
-    ``dtype`` "auto" keeps the checkpoint's (float32 for the demo pair); ``device`` defaults to the GPU where there is
+    ``dtype`` "auto" keeps the checkpoint's (float32 for the demo pairs); ``device`` defaults to the GPU where there is
     one, ``draft_device`` to ``device``.  ``allow_token_differences`` takes a draft whose special tokens are others than
     the target's: prompts that hold one are left out.  What is allowed or noted is warned of, and is in ``Pair.info``.
     Raises ValueError for names that are unknown, models that cannot be loaded and pairs that do not fit together;
@@ -52,14 +52,13 @@ def load_pair(
     devices = [device or _default_device(), draft_device or device or _default_device()]
     for place in devices:
         check_device(place)
-    kind = "float32" if name == DEMO and dtype == "auto" else dtype
+    kind = "float32" if name in SHIPPED and dtype == "auto" else dtype
     if alone:
         found = _undrafted(sources[0], name or sources[0], kind, devices[0])
         return without_draft_model(found, None if draft is None else str(draft), draft_layers)
     where = [locate(source) for source in sources]
-    for role, source, options in zip(("target", "draft"), sources, where, strict=True):
-        if load_config(source, options).is_encoder_decoder:
-            raise ValueError(encoder_decoder(role, source))
+    target_config, draft_config = (load_config(*each) for each in zip(sources, where, strict=True))
+    check_architectures((target_config, draft_config), sources)
     tokenizers = [load_tokenizer(source, options) for source, options in zip(sources, where, strict=True)]
     if universal:
         shared, facts, contradicting, drafting = tokenizers[0], {}, frozenset(), _own_tokenizer(tokenizers, sources)
@@ -88,8 +87,7 @@ def with_draft(
         return without_draft_model(replace(pair, draft=pair.target), source, None)
     check_device(device)
     where = locate(source)
-    if load_config(source, where).is_encoder_decoder:
-        raise ValueError(encoder_decoder("draft", source))
+    check_architectures((pair.target.config, load_config(source, where)), (name_of(pair.target), source))
     tokenizers, sources = [pair.tokenizer, load_tokenizer(source, where)], (name_of(pair.target), source)
     shared, facts, contradicting = _shared(tokenizers, sources, allow_token_differences)
     found = Pair(
@@ -112,7 +110,10 @@ def _undrafted(source: str, name: str, dtype: str, device: str) -> Pair:
     """A target as a pair with itself."""
     where = locate(source)
     if load_config(source, where).is_encoder_decoder:
-        raise ValueError(encoder_decoder("target", source))
+        raise ValueError(
+            f"the target ({source}) is an encoder-decoder model: its own first layers, and what is looked up in its "
+            "text, are no drafts here; give it a draft model that is one too"
+        )
     tokenizer = load_tokenizer(source, where)
     model = load_model(source, where, dtype, device)
     return Pair(model, model, tokenizer, name)
@@ -163,10 +164,11 @@ def _sources(name: str | None, target: str | Path | None, draft: str | Path | No
         if target is None or draft is None:
             raise ValueError(f"a pair needs a target and a draft, or one of the names {', '.join(PAIRS)}")
         return str(target), str(draft)
-    if name == DEMO:
+    if name in SHIPPED:
         from oracle.shipped import data_path
 
-        return str(data_path("pair") / "target"), str(data_path("pair") / "draft")
+        folder = data_path(SHIPPED[name])
+        return str(folder / "target"), str(folder / "draft")
     found = named(name)
     return found.target.name, found.draft.name
 

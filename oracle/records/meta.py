@@ -24,6 +24,7 @@ class Model(TypedDict, total=False):
     dtype: Text | None
     weights_sample_sha256: Text | None
     kind: Text  # of a draft that is no model of its own: first-layers, prompt-lookup; or one of another tokenizer
+    encoder_decoder: Flag  # absent for a decoder-only model
 
 
 @with_config(_OPEN)
@@ -60,6 +61,7 @@ class _Meta(TypedDict, total=False):
 class TraceMeta(_Meta, total=False):
     schema: Required[Count]
     eos_token_ids: Required[Tokens]
+    decoder_start_token_id: Count  # what the texts of an encoder-decoder pair begin with; absent for others
     max_overrun: Count
     top_k: Count
     batch_size: Positive
@@ -88,3 +90,9 @@ def looked_up(meta: Mapping[str, Any]) -> bool:
     """Whether the draft is an n-gram lookup: without probabilities, and not clipped to the room that is left."""
     draft = meta.get("draft")
     return isinstance(draft, Mapping) and draft.get("kind") == "prompt-lookup"
+
+
+def has_encoders(meta: Mapping[str, Any]) -> bool:
+    """Whether the models have encoders: prompts are read by these, and texts are the decoders' alone."""
+    target = meta.get("target")
+    return isinstance(target, Mapping) and target.get("encoder_decoder") is True

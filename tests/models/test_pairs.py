@@ -143,13 +143,13 @@ def test_models_that_say_where_they_are_stay_there(folders, monkeypatch):
 # --- pairs that do not fit --------------------------------------------------------------------------------------------
 
 
-def test_encoder_decoder_models_are_refused(folders, tmp_path):
+def test_a_model_with_an_encoder_and_one_without_are_refused(folders, tmp_path):
     config = T5Config(vocab_size=97, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, decoder_start_token_id=0)
     model = T5ForConditionalGeneration(config)
-    with pytest.raises(ValueError, match="the draft .* is an encoder-decoder model; only pairs of decoder-only"):
+    with pytest.raises(ValueError, match="the draft .* is an encoder-decoder: the draft must be decoder-only"):
         check_pair(Pair(tiny("llama"), model))
     save(tmp_path, model)
-    with pytest.raises(ValueError, match="the target .* is an encoder-decoder model"):
+    with pytest.raises(ValueError, match="the target .* is an encoder-decoder and the draft .* is decoder-only"):
         load_pair(target=tmp_path, draft=folders[1])
 
 

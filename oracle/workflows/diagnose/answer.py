@@ -19,6 +19,7 @@ from analysis.verdict import NO_DRAFT
 from oracle.models.identity import name_of
 from oracle.policies import parse
 from oracle.policies.library import what_runs
+from oracle.records.meta import has_encoders
 from oracle.records.runs import PLAIN, Runs
 from oracle.records.trace import Trace
 from oracle.settings import settings
@@ -115,7 +116,7 @@ def _result(job: Job, one: Tuned, found: Found, page: Path) -> Diagnosis:
         machine=_machine(one),
         answer=outcome(found),
         policy=use,
-        settings=settings(use),
+        settings=settings(use, has_encoders(one.trace.meta)),
         found=found,
         plan=job.kept.plan,
         seconds=job.spent,

@@ -33,7 +33,8 @@ from oracle.workflows.folders import held
 from oracle.workflows.inputs import several
 
 Prompts = PromptSet | Iterable[str] | Iterable[Sequence[int]]
-BUDGETS = {"demo": 75.0, "": 600.0}  # seconds, where none are given: the embedded pair, which is small, and others
+# Seconds, where none are given: the embedded pairs, which are small, and others.
+BUDGETS = {"demo": 75.0, "demo-t5": 75.0, "": 600.0}
 _MOST_PROMPTS = 1000  # of a large data set, drawn at random, from which all others are taken
 
 
