@@ -209,7 +209,9 @@ def _watched_forward(pair: Pair, watch: _Watch) -> Iterator[None]:
             handle.remove()
 
 
-def _assisted_rows(rounds: list[dict[str, Any]], text: np.ndarray, start: float, end: float, tokens: float, threshold: float) -> Observed:
+def _assisted_rows(
+    rounds: list[dict[str, Any]], text: np.ndarray, start: float, end: float, tokens: float, threshold: float
+) -> Observed:
     if {note["generator"] for note in rounds} != {"AssistedCandidateGenerator"}:
         names = sorted({note["generator"] for note in rounds})
         raise RuntimeError(f"the library drafted with {names or 'nothing'}, not with AssistedCandidateGenerator")

@@ -93,5 +93,7 @@ def test_a_replay_follows_the_release_that_is_named():
     policy, cost = "heuristic:tokens=5,threshold=0.4", CostModel(draft=0.1)
     old, new = (simulate(sample, policy, cost, semantics=version) for version in ("4.46", "5.24"))
     assert old.policy == new.policy == policy
-    assert old.drafted.tolist() == simulate(sample, policy.replace("heuristic", "heuristic-4.46"), cost).drafted.tolist()
+    assert (
+        old.drafted.tolist() == simulate(sample, policy.replace("heuristic", "heuristic-4.46"), cost).drafted.tolist()
+    )
     assert old.draft_tokens < new.draft_tokens
