@@ -22,8 +22,8 @@ first and last were looked at; a rule is known because it was run beside its rep
 {table}
 
 - *Library's default* is the policy of a call that sets nothing. Without scikit-learn, `roc` is `dynamic` everywhere.
-- *Schedules grow*: `heuristic` and `heuristic_transient` add 2 when so many of a draft's tokens were accepted, else take
-  1 off. Up to 4.46 a draft that a threshold cut short counts as refused.
+- *Schedules grow*: `heuristic` and `heuristic_transient` add 2 when so many of a draft's tokens were accepted, else
+  they take 1 off. Up to 4.46 a draft that a threshold cut short counts as refused.
 - *Refitted threshold*: with scikit-learn, when the threshold that the library refits after each iteration acts.
 - *Draft's own settings*: with a draft whose config is of 4.50 or later, what it sets replaces what equals the library's
   default in each draft. A draft that sets `do_sample` then samples under a greedy target; the toolkit switches it off.

@@ -81,7 +81,7 @@ class HeuristicWhole(Heuristic):
 
 @dataclass(frozen=True)
 class HeuristicTransientWhole(HeuristicTransient):
-    """`heuristic_transient` where a draft that stopped before its budget counts as refused (transformers up to 4.46)."""
+    """`heuristic_transient` where a draft that stopped before its budget counts as refused (up to 4.46)."""
 
     source: ClassVar[str] = "Transformers up to 4.46, schedule heuristic_transient"
     found_in: ClassVar[tuple[str, ...]] = ("transformers up to 4.46",)

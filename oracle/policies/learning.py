@@ -97,7 +97,7 @@ class RocNextCall(Roc):
 
 @dataclass(frozen=True)
 class RocFallback(RocNextCall):
-    """`roc` that acts at once in a call that begins with 0.4 exactly, else in the next call (transformers 4.50 to 4.57).
+    """`roc` that acts at once in a call that begins with 0.4, else in the next call (transformers 4.50 to 4.57).
 
     There a draft's settings that equal the library's default give way to those that its config holds meanwhile.
     """
