@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from analysis.tables.speedups import Line, Row
     from oracle.workflows.study import Recipe, Study
 
+WIDTH = 79
 FORMATS = ("terminal", "markdown", "latex", "csv")
 _NOT_A_NAME = re.compile(r"[^A-Za-z0-9._+-]+")
 
@@ -196,7 +198,7 @@ def show_study(found: Study, form: str, *, as_json: bool) -> None:
     elif form == "terminal":
         show_rows(found.rows, found.title)
         for text in notes(found.rows):
-            say(text)
+            say(textwrap.fill(text, WIDTH), lines=True)
     else:
         say(found.text(form).rstrip("\n"), lines=True)
     note(

@@ -171,7 +171,7 @@ def read_recipe(data: bytes, file: str, folder: Path, **asked: Any) -> Recipe:
     for name, table in pairs.items():
         if ("target" in table) != ("draft" in table):
             raise ValueError(
-                f"{file}: pair {name!r} has a target or a draft alone; give both, or neither (a known pair)"
+                f"{file}: pair {name!r} has only one of target and draft; give both, or the name of a known pair"
             )
     cells = []
     for number, row in enumerate(_rows(top, pairs, tasks, file), start=1):

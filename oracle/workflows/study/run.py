@@ -7,6 +7,7 @@ import gc
 import importlib.metadata
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -146,11 +147,10 @@ def _load(models: Models, threads: int | None, say: Callable[[str], None]) -> Pa
 
 
 def _free() -> None:
-    """Give back the memory of models that nobody holds any more."""
-    import torch
-
+    """Give back the memory of models that nobody holds any more; nothing where none was loaded."""
     gc.collect()
-    if torch.cuda.is_available():
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
