@@ -10,7 +10,7 @@ import torch
 from builders.encoders import bart, t5, tiny_encoder_pair
 from builders.pairs import noisy, set_eos, tiny
 from builders.recomputed import expect_equals_recomputation
-from test_exact import POLICIES, WITH_EOS, check, check_loop, late_token, prompt_of, recorded, replayed, texts_of
+from test_exact import POLICIES, WITH_EOS, check, check_loop, prompt_of, recorded, replayed, texts_of
 
 from oracle.collect import collect
 from oracle.generate import assisted, plain
@@ -20,10 +20,12 @@ from oracle.models import checks
 from oracle.models.checks import check_pair, needs_decoder_mask
 from oracle.models.decoding import neutral
 from oracle.models.pair import Pair
+from oracle.models.pairs import load_pair
 from oracle.models.view import Reader, views
 from oracle.policies import parse
 from oracle.policies.library import settings_of
 from oracle.prompts.encode import encode
+from oracle.prompts.sets import load_prompts
 from oracle.records.meta import has_encoders
 from oracle.records.trace import Trace
 from oracle.settings import nearest, settings
@@ -31,6 +33,14 @@ from oracle.timing import Clock
 
 KINDS = ("t5", "bart")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def inner_token(trace):
+    """A token that appears first inside a text and late: as an EOS it ends that text there."""
+    texts = texts_of(trace)
+    at, token = max((text.index(token), token) for text in texts for token in text[:-6])
+    assert at >= 2
+    return token
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -45,7 +55,7 @@ def ending(request, tmp_path_factory):
     """The same with an end of text in the middle."""
     pair = tiny_encoder_pair(request.param)
     folder = tmp_path_factory.mktemp(request.param)
-    set_eos(pair, late_token(recorded(pair, folder / "open", 24)))
+    set_eos(pair, inner_token(recorded(pair, folder / "open", 24)))
     return pair, recorded(pair, folder / "ends", 24)
 
 
@@ -90,7 +100,7 @@ def test_the_record_is_a_recomputation(kind, batch_size, tmp_path):
     """Prompts of unequal length together and alone, overruns from prefixes of unequal length, one text ended early."""
     pair = tiny_encoder_pair(kind)
     prompts = [[3, 4, 5, 6], [9, 80, 33, 4, 21, 7, 8], [50]]
-    set_eos(pair, late_token(recorded(pair, tmp_path / "open", 24, prompts)))
+    set_eos(pair, inner_token(recorded(pair, tmp_path / "open", 24, prompts)))
     collect(pair, prompts, tmp_path / "t", max_new_tokens=24, max_overrun=6, batch_size=batch_size)
     trace = Trace.load(tmp_path / "t")
     assert (trace.target_tokens != trace.draft_tokens).sum() > 3
@@ -114,6 +124,28 @@ def test_a_target_that_drafts_for_itself(tmp_path):
     check(pair, trace, "constant:tokens=4")
     rows = replayed(trace, parse("constant:tokens=4"))
     assert all(row[2] == row[3] == 4 for row in rows if row[1] < 25)
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory):
+    """The shipped pair, on one prompt that asks for code and one in words, with texts of 128 tokens."""
+    pair = load_pair("demo-t5", device="cpu")
+    prompts = [next(iter(load_prompts(name, limit=1))) for name in ("demo-code", "demo-text")]
+    path = tmp_path_factory.mktemp("embedded")
+    collect(pair, prompts, path, max_new_tokens=128)
+    return pair, Trace.load(path)
+
+
+@pytest.mark.parametrize("policy", ["constant:tokens=3", "dynamic:threshold=0.4", "heuristic:tokens=5", "roc"])
+def test_the_embedded_pair_is_replayed(embedded, policy):
+    check(*embedded, policy)
+
+
+def test_the_embedded_draft_is_narrower_and_agrees_now_and_then(embedded):
+    pair, trace = embedded
+    assert pair.target.config.d_model == 2 * pair.draft.config.d_model
+    assert 0.4 < (trace.target_tokens == trace.draft_tokens).mean() < 0.9
+    assert trace.tokens == 256 or "eos" in trace.finish
 
 
 # --- the library's defect ---------------------------------------------------------------------------------------------
@@ -329,8 +361,6 @@ def test_both_encoders_are_paid_in_the_prefill(pairs):
 
 
 def test_bart_models_are_read_by_their_own_class_and_not_as_their_decoder_alone(tmp_path):
-    from oracle.models.pairs import load_pair
-
     for name, model in (("target", bart()), ("draft", noisy(bart()))):
         model.save_pretrained(tmp_path / name)
     found = load_pair(target=tmp_path / "target", draft=tmp_path / "draft", dtype="float32")
