@@ -13,7 +13,7 @@ ARCHITECTURES = {
     "llama-3": "llama",
 }
 ROWS = tuple(cell.name for cell in load_recipe("published").cells if cell.models.name in ARCHITECTURES)
-SIZES = {"limit": 4, "clocked": 3, "repeats": 2, "max_prompt_tokens": 6, "max_new_tokens": 24, "dtype": '"float32"'}
+SIZES = {"limit": 4, "clocked": 3, "repeats": 1, "max_prompt_tokens": 6, "max_new_tokens": 24, "dtype": '"float32"'}
 
 
 def local_recipe(folder):
