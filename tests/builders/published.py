@@ -7,19 +7,20 @@ from builders.pairs import noisy, tiny
 from builders.tokenizers import save, word_tokenizer
 from oracle.workflows.study.recipe import load_recipe, shipped
 
+# By the pair's name: a random target of its architecture.
 ARCHITECTURES = {
-    "opt": "opt",
-    "codegen": "codegen",
-    "llama-3": "llama",
+    "opt": lambda: tiny("opt"),
+    "codegen": lambda: tiny("codegen"),
+    "llama-3": lambda: tiny("llama"),
 }
 ROWS = tuple(cell.name for cell in load_recipe("published").cells if cell.models.name in ARCHITECTURES)
-SIZES = {"limit": 4, "clocked": 3, "repeats": 2, "max_prompt_tokens": 6, "max_new_tokens": 24, "dtype": '"float32"'}
+SIZES = {"limit": 4, "clocked": 3, "repeats": 1, "max_prompt_tokens": 6, "max_new_tokens": 24, "dtype": '"float32"'}
 
 
 def local_recipe(folder):
     """The file of the recipe in ``folder``, beside the models and the prompts that it points at; and which they are."""
-    for name, kind in ARCHITECTURES.items():
-        target = tiny(kind)
+    for name, make in ARCHITECTURES.items():
+        target = make()
         save(folder / f"{name}-target", target, word_tokenizer())
         save(folder / f"{name}-draft", noisy(target), word_tokenizer())
     rows = [{"prompt": " ".join(f"w{3 + (7 * at + 5 * number) % 90}" for at in range(8))} for number in range(6)]

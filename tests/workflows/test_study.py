@@ -150,12 +150,12 @@ def test_a_study_is_bound_to_its_settings_and_replaces_only_its_own(recipe_file,
     study(recipe, out)
     with pytest.raises(ValueError, match="holds a study already"):
         study(recipe, out)
-    with pytest.raises(ValueError, match="begun with repeats 2, this run has 3"):
+    with pytest.raises(ValueError, match="begun with repeats 1, this run has 3"):
         study(load_recipe(recipe_file, repeats=3).only(["codegen"]), out, resume=True)
     (out / "mine.txt").write_text("mine")
     (out / "cells" / "codegen" / "code" / "mine.txt").write_text("mine")
-    found = study(load_recipe(recipe_file, repeats=1).only(["codegen"]), out, force=True)
-    assert not found.failed and Runs.load(out / "cells" / "codegen" / "code" / "runs").repeats == 1
+    found = study(load_recipe(recipe_file, repeats=2).only(["codegen"]), out, force=True)
+    assert not found.failed and Runs.load(out / "cells" / "codegen" / "code" / "runs").repeats == 2
     assert len(list(out.rglob("mine.txt"))) == 2
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("mine")
