@@ -16,6 +16,7 @@ from oracle.records.trace import write_meta, write_part
 KEYS = [
     "policy", "iterations", "drafted", "passes", "accepted", "wasted", "tokens", "tokens_per_iteration",
     "speedup", "speedup_low", "speedup_high", "baseline", "baseline_ratio", "baseline_ratio_low", "baseline_ratio_high",
+    "semantics",
 ]  # fmt: skip
 COMMANDS = [
     "demo",
