@@ -184,7 +184,9 @@ def _run(pair: Pair, encoded: Sequence[Encoded], folder: Writing, progress: bool
         FOLDER.write_meta(folder.path, meta | {"reading": how.facts()})
         for batch in batches:
             with _memory_errors(meta["batch_size"]):
-                records = record_batch(pair, batch, meta.get("max_overrun", 0), how, meta["reference"], meta.get("top_k", 0))
+                records = record_batch(
+                    pair, batch, meta.get("max_overrun", 0), how, meta["reference"], meta.get("top_k", 0)
+                )
             folder.add(batch[0].index, to_table(records))
             tokens += sum(len(record.target_tokens) for record in records)
             advance(len(batch), f"{tokens / (time.perf_counter() - started):.0f} tokens/s")

@@ -185,19 +185,28 @@ def _watched_generator(target: Any, watch: _Watch) -> Iterator[None]:
         del target._get_candidate_generator
 
 
+# What the library logs about its own calls of the draft, by logger: users can do nothing about it.
+_OWN_ADVICE = {
+    "transformers.generation.utils": "Passing `generation_config` together with",
+    "transformers.modeling_utils": "We strongly recommend passing in an `attention_mask`",  # of a translated text
+}
+
+
 @contextlib.contextmanager
 def _own_advice_unheard() -> Iterator[None]:
-    """Keep back what the library logs about its own call of the draft's `generate`: users can do nothing about it."""
-    logger = logging.getLogger("transformers.generation.utils")
+    """Keep back what the library logs about its own call of the draft's `generate`."""
 
     def others(record: logging.LogRecord) -> bool:
-        return "Passing `generation_config` together with" not in record.getMessage()
+        return _OWN_ADVICE[record.name] not in record.getMessage()
 
-    logger.addFilter(others)
+    loggers = [logging.getLogger(name) for name in _OWN_ADVICE]
+    for logger in loggers:
+        logger.addFilter(others)
     try:
         yield
     finally:
-        logger.removeFilter(others)
+        for logger in loggers:
+            logger.removeFilter(others)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from analysis.intervals import Estimate
 from analysis.measured.speedups import Measured
@@ -17,7 +18,7 @@ from analysis.verdict import NO_DRAFT
 from oracle.policies import parse
 from oracle.policies.library import settings_of
 from oracle.settings import nearest
-from oracle.settings.transformers import ENGINE, lines
+from oracle.settings.transformers import ENGINE, drafts_for_itself, lines
 
 _NAMED = 8  # settings that a sentence names
 
@@ -219,6 +220,11 @@ def settings(study: Study) -> Markup:
             f" {number(held.policy_speedup.value)} ({range_words(held.policy_speedup)}).",
         ),
         tag("p", _group_words(study), class_="note"),
+    ]
+    draft = study.source.trace.meta.get("draft")
+    if isinstance(draft, Mapping) and drafts_for_itself(draft):
+        return join([*parts, *_of_itself(advice, held.constant, draft), *_not_tried(study)])
+    parts += [
         tag("pre", tag("code", lines(policy)), tabindex="0", role="region", aria_label="Settings to paste"),
         tag(
             "p",
@@ -236,10 +242,23 @@ def settings(study: Study) -> Markup:
         )
         parts.append(tag("p", words, class_="note"))
     parts.append(_other_engines(advice, held.constant))
-    if study.sweep.left_out:
-        words = f"Not tried, because the trace recorded too little for them: {', '.join(study.sweep.left_out)}."
-        parts.append(tag("p", words, class_="note"))
-    return join(parts)
+    return join([*parts, *_not_tried(study)])
+
+
+def _not_tried(study: Study) -> list[Markup]:
+    if not study.sweep.left_out:
+        return []
+    words = f"Not tried, because the trace recorded too little for them: {', '.join(study.sweep.left_out)}."
+    return [tag("p", words, class_="note")]
+
+
+def _of_itself(advice: str, constant: str, draft: Mapping[str, Any]) -> list[Markup]:
+    """The lines for a target that drafts for itself, by its first layers or by lookup."""
+    (found, told), *_ = nearest(advice, constant, draft=draft)
+    code = tag("code", found.text or "")
+    return [
+        tag("pre", code, tabindex="0", role="region", aria_label="Settings to paste"), tag("p", told, class_="note"),
+    ]  # fmt: skip
 
 
 def _other_engines(advice: str, constant: str) -> Markup:

@@ -116,7 +116,11 @@ def _target_tokenizer(trace: Trace) -> PreTrainedTokenizerBase | None:
     from oracle.shipped import data_path
 
     name = str((trace.meta.get("target") or {}).get("model"))
-    folder = str(data_path("pair") / "target") if str(trace.meta.get("pair")).partition(" + ")[0] == "demo" else cached_folder(name)
+    folder = (
+        str(data_path("pair") / "target")
+        if str(trace.meta.get("pair")).partition(" + ")[0] == "demo"
+        else cached_folder(name)
+    )
     try:
         if folder:
             return load_tokenizer(folder, _ON_DISK)

@@ -87,7 +87,8 @@ def measure(
     universal: Annotated[
         bool,
         typer.Option(
-            "--universal", help="The draft has another tokenizer (universal assisted generation): clocked, not replayed."
+            "--universal",
+            help="The draft has another tokenizer (universal assisted generation): clocked, not replayed.",
         ),
     ] = False,
     as_json: Json = False,
@@ -204,7 +205,10 @@ def show_measured(found: Sequence[Measured], baseline: str, gains: Sequence[Esti
 def _where(runs: Runs) -> str:
     """Where the library was told the settings, by the kind of draft."""
     kind = (runs.meta.get("draft") or {}).get("kind")
-    places = {"first-layers": "the target's own generation config", "prompt-lookup": "the call (prompt_lookup_num_tokens)"}
+    places = {
+        "first-layers": "the target's own generation config",
+        "prompt-lookup": "the call (prompt_lookup_num_tokens)",
+    }
     return places.get(str(kind), "the draft's generation config")
 
 

@@ -134,7 +134,9 @@ class ModelOptions:
 
         expect_one_of("--dtype", self.dtype, DTYPES)
         if self.draft_layers is not None and draft is not None:
-            raise ValueError(f"--draft-layers {self.draft_layers} and --draft {draft} exclude each other: give one of them")
+            raise ValueError(
+                f"--draft-layers {self.draft_layers} and --draft {draft} exclude each other: give one of them"
+            )
         alone = self.draft_layers is not None or is_lookup(draft)  # the target, or that of a named pair, drafts itself
         if self.pair is not None and (self.target is not None or (draft is not None and not alone)):
             raise ValueError(f"--pair {self.pair} and --target or --draft exclude each other: give one of them")

@@ -61,15 +61,15 @@ def tune(
     check_together(loaded, cost=cost)
     found = tuned(loaded, cost, families, folds=folds)
     if as_json:
-        show_json(_answer(found))
+        show_json(_answer(found, loaded))
     else:
-        show_tuned(found, describe(loaded))
+        show_tuned(found, describe(loaded), loaded.meta.get("draft"))
     _warn(found, loaded, cost)
     if plot is not None:
         _draw(found, plot)
 
 
-def show_tuned(found: Tuned, title: str) -> None:
+def show_tuned(found: Tuned, title: str, draft: object = None) -> None:
     """A row for each family, what is to be said of them, and the lines to paste."""
     from oracle.settings import nearest
 
@@ -88,7 +88,7 @@ def show_tuned(found: Tuned, title: str) -> None:
     say("Held out: each half of the prompts under what the other half chose; all intervals hold at once.")
     for sentence in found.sentences:
         say(sentence)
-    for each, told in nearest(found.policy, found.constant, found.simplest):
+    for each, told in nearest(found.policy, found.constant, found.simplest, draft):
         say(f"\n{settings_text(each, told)}", lines=True)
 
 
@@ -97,11 +97,12 @@ def settings_text(settings: Settings, told: str) -> str:
     return "\n".join(line for line in (f"{settings.engine} {settings.version}. {told}", settings.text) if line)
 
 
-def _answer(found: Tuned) -> dict[str, Any]:
+def _answer(found: Tuned, trace: Trace) -> dict[str, Any]:
     """Everything, and the settings to paste."""
     from oracle.settings import nearest
 
-    paste = [plain(each) | {"note": told} for each, told in nearest(found.policy, found.constant, found.simplest)]
+    near = nearest(found.policy, found.constant, found.simplest, trace.meta.get("draft"))
+    paste = [plain(each) | {"note": told} for each, told in near]
     return plain(found) | {"paste": paste}
 
 

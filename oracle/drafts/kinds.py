@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -167,6 +168,9 @@ class OtherTokenizer(Drafting):
     def asked(self, pair: Pair, config: GenerationConfig, settings: Settings) -> dict[str, Any]:
         return {"assistant_model": pair.draft, "tokenizer": pair.tokenizer, "assistant_tokenizer": self.tokenizer}
 
+    def around(self, pair: Pair) -> contextlib.AbstractContextManager[Any]:
+        return _translation_errors(self.name(pair))
+
     def lacks(self, settings: Settings) -> str | None:
         return "refits no threshold for a draft with a tokenizer of its own" if settings.adaptive else None
 
@@ -175,6 +179,19 @@ class OtherTokenizer(Drafting):
 
     def facts(self, pair: Pair) -> dict[str, Any]:
         return describe(pair.draft) | {"kind": "other-tokenizer"}
+
+
+@contextlib.contextmanager
+def _translation_errors(draft: str) -> Iterator[None]:
+    """Say whose they are: where two texts have nothing in common the library hands the draft ever longer ones."""
+    try:
+        yield
+    except (IndexError, ValueError, RuntimeError) as error:
+        problem = " ".join(str(error).split())[:200]
+        raise RuntimeError(
+            f"the library failed to translate between the tokenizers of the target and of {draft} "
+            f"({type(error).__name__}: {problem}); choose a draft with the target's tokenizer"
+        ) from error
 
 
 NOT_REPLAYED = (

@@ -66,7 +66,9 @@ class TraceMeta(_Meta, total=False):
     draft_kind: Text
     round_limit: Positive  # tokens of a round draft that are recorded from each position
     round_ends: Flag  # a round with fewer than that has ended by itself: there is nothing more to draft
-    round_clipped: Flag  # rounds are clipped to the room that is left (the default); false: only where one token is left
+    round_clipped: (
+        Flag  # rounds are clipped to the room that is left (the default); false: only where one token is left
+    )
     dtype: Text | None
     device: Text | None
     versions: Object

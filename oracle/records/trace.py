@@ -244,8 +244,7 @@ class Trace:
             why = "" if self.draft_kind == "chain" else f" (its draft is of kind {self.draft_kind})"
             record = "n-gram lookup cannot give it: " if self.mute else "record it with `oracle collect`, or "
             raise ValueError(
-                f"this trace has no {name}{why}: needed by {for_} ({meaning}); "
-                f"{record}choose what does without {name}"
+                f"this trace has no {name}{why}: needed by {for_} ({meaning}); {record}choose what does without {name}"
             )
         return found
 

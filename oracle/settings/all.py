@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from oracle.policies.names import as_policy
 from oracle.settings import llama_cpp, sglang, transformers, vllm
 from oracle.settings.shape import Settings
@@ -9,22 +11,29 @@ from oracle.settings.shape import Settings
 ENGINES = (transformers, vllm, llama_cpp, sglang)
 
 
-def settings(policy: str) -> tuple[Settings, ...]:
-    """What to paste for ``policy``, one entry an engine.  Raises ValueError for an unknown policy."""
+def settings(policy: str, draft: object = None) -> tuple[Settings, ...]:
+    """What to paste for ``policy``, one entry an engine.  Raises ValueError for an unknown policy.
+
+    ``draft`` is what a trace's meta says of it.  Of a target that drafts for itself there are those of transformers.
+    """
     rule = as_policy(policy)
+    if isinstance(draft, Mapping) and transformers.drafts_for_itself(draft):
+        return (transformers.settings(rule, draft),)
     return tuple(engine.settings(rule) for engine in ENGINES)
 
 
-def nearest(policy: str, constant: str, alike: str | None = None) -> tuple[tuple[Settings, str], ...]:
+def nearest(
+    policy: str, constant: str, alike: str | None = None, draft: object = None
+) -> tuple[tuple[Settings, str], ...]:
     """What to paste in each engine, and what to know of it.
 
     Where an engine lacks the rule of ``policy``: that of ``alike``, which the data do not tell from it, else
     ``constant``, the best constant.
     """
-    instead = {f"The tuned constant, {constant}:": settings(constant)}
+    instead = {f"The tuned constant, {constant}:": settings(constant, draft)}
     if alike is not None and alike not in (policy, constant):
-        instead = {f"Not distinguishable from {policy}, {alike}:": settings(alike)} | instead
-    return tuple(_nearest(found, number, instead) for number, found in enumerate(settings(policy)))
+        instead = {f"Not distinguishable from {policy}, {alike}:": settings(alike, draft)} | instead
+    return tuple(_nearest(found, number, instead) for number, found in enumerate(settings(policy, draft)))
 
 
 def _nearest(found: Settings, number: int, instead: dict[str, tuple[Settings, ...]]) -> tuple[Settings, str]:

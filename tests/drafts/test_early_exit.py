@@ -108,7 +108,11 @@ def test_trace_and_runs_say_what_drafted(tmp_path):
         assert (draft["kind"], draft["layers"]) == ("first-layers", 1)
         assert draft["model"].endswith(", first 1 of 2 layers")
         assert draft["weights_sample_sha256"] != meta["target"]["weights_sample_sha256"]
-    assert {call.policy: call.generator for call in runs.calls} == {"none": "library", "dynamic": "library", "roc": "loop"}
+    assert {call.policy: call.generator for call in runs.calls} == {
+        "none": "library",
+        "dynamic": "library",
+        "roc": "loop",
+    }
 
 
 def test_other_numbers_of_layers_are_other_drafts():

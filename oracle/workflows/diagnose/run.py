@@ -66,7 +66,10 @@ def diagnose(
     names, length = _names(pairs), None if max_new_tokens is None else whole("max_new_tokens", max_new_tokens)
     if budget is not None and not budget > 0:
         raise ValueError(f"budget is {budget}; it must be a number of seconds above 0")
-    given, budget = budget is not None, float(BUDGETS.get(pairs[0].name.partition(" + ")[0], BUDGETS[""]) if budget is None else budget)
+    given, budget = (
+        budget is not None,
+        float(BUDGETS.get(pairs[0].name.partition(" + ")[0], BUDGETS[""]) if budget is None else budget),
+    )
     template = _settled(chat, path, resume=resume)
     say = tell or (lambda line: None)
     usable, encoded = _usable(pairs, prompts, template, seed, say)
