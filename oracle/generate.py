@@ -93,7 +93,8 @@ def check_settings(pair: Pair, settings: Settings) -> None:
         )
     if lacking := pair.drafting.lacks(settings):
         raise ValueError(
-            f"the library {lacking}: it cannot follow these settings ({settings}); take constant:tokens={settings.tokens}"
+            f"the library {lacking}: it cannot follow these settings ({settings}); "
+            f"take constant:tokens={settings.tokens}"
         )
     if problem := unequal_rows(pair):
         raise ValueError(problem)

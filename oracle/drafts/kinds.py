@@ -196,7 +196,7 @@ def _translation_errors(draft: str) -> Iterator[None]:
 
 NOT_REPLAYED = (
     "what a draft with a tokenizer of its own proposes depends on text that is tokenised anew in windows around each "
-    "round (universal assisted generation), so no record by tokens can replay it; `oracle measure --universal` clocks it"
+    "round (universal assisted generation), so no record of tokens replays it; `oracle measure --universal` clocks it"
 )
 
 

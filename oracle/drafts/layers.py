@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from oracle.drafts.kinds import FirstLayers
 from oracle.models import caches
 from oracle.models.identity import name_of
 from oracle.models.pair import Pair
-from oracle.drafts.kinds import FirstLayers
 
 
 def with_first_layers(pair: Pair, layers: int) -> Pair:
@@ -42,7 +42,7 @@ def with_first_layers(pair: Pair, layers: int) -> Pair:
 
 @contextlib.contextmanager
 def restored(target: PreTrainedModel) -> Iterator[None]:
-    """Give the target its layers back: the library lowers their number while it drafts, and leaves it so on an error."""
+    """Give the target its layers back: the library lowers their number to draft, and leaves it so on an error."""
     config = _config(target)
     before = config.num_hidden_layers
     try:
