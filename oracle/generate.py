@@ -20,8 +20,9 @@ from oracle.models.decoding import greedy_config, neutral
 from oracle.models.pair import Pair
 from oracle.models.scores import check_pass
 from oracle.models.view import views
+from oracle.policies import library
 from oracle.policies.contract import Policy, State
-from oracle.policies.library import SCHEDULES, Settings, settings_of
+from oracle.policies.library import SCHEDULES, Settings
 from oracle.records.runs import ITERATION_COLUMNS
 from oracle.timing import Clock
 
@@ -80,7 +81,7 @@ def library_settings(pair: Pair, policy: Policy, state: State | None = None) -> 
 
     What it does not follow runs in the toolkit's own loop.
     """
-    found = settings_of(policy, state)
+    found = library.settings_of(policy, state)
     return None if found is None or pair.drafting.lacks(found) else found
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from oracle.drafts.depth import restored
 from oracle.models.identity import describe, name_of
 from oracle.policies.library import Settings
 
@@ -93,8 +94,6 @@ class FirstLayers(Drafting):
         return {}
 
     def around(self, pair: Pair) -> contextlib.AbstractContextManager[Any]:
-        from oracle.drafts.layers import restored
-
         return restored(pair.target)
 
     def lacks(self, settings: Settings) -> str | None:
