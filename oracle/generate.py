@@ -21,8 +21,9 @@ from oracle.models.decoding import greedy_config, neutral
 from oracle.models.pair import Pair
 from oracle.models.scores import check_pass
 from oracle.models.view import views
+from oracle.policies import library
 from oracle.policies.contract import Policy, State
-from oracle.policies.library import SCHEDULES, Settings, settings_of
+from oracle.policies.library import SCHEDULES, Settings
 from oracle.records.runs import ITERATION_COLUMNS
 from oracle.timing import Clock
 
@@ -86,7 +87,7 @@ def library_settings(pair: Pair, policy: Policy, state: State | None = None) -> 
 
     What it does not follow runs in the toolkit's own loop.
     """
-    found = settings_of(policy, state)
+    found = library.settings_of(policy, state)
     return None if found is None or pair.drafting.lacks(found) else found
 
 
@@ -99,7 +100,8 @@ def check_settings(pair: Pair, settings: Settings) -> None:
         )
     if lacking := pair.drafting.lacks(settings):
         raise ValueError(
-            f"the library {lacking}: it cannot follow these settings ({settings}); take constant:tokens={settings.tokens}"
+            f"the library {lacking}: it cannot follow these settings ({settings}); "
+            f"take constant:tokens={settings.tokens}"
         )
     if problem := unequal_rows(pair):
         raise ValueError(problem)
@@ -197,19 +199,28 @@ def _watched_generator(target: Any, watch: _Watch) -> Iterator[None]:
         del target._get_candidate_generator
 
 
+# What the library logs about its own calls of the draft, by logger: users can do nothing about it.
+_OWN_ADVICE = {
+    "transformers.generation.utils": "Passing `generation_config` together with",
+    "transformers.modeling_utils": "We strongly recommend passing in an `attention_mask`",  # of a translated text
+}
+
+
 @contextlib.contextmanager
 def _own_advice_unheard() -> Iterator[None]:
-    """Keep back what the library logs about its own call of the draft's `generate`: users can do nothing about it."""
-    logger = logging.getLogger("transformers.generation.utils")
+    """Keep back what the library logs about its own call of the draft's `generate`."""
 
     def others(record: logging.LogRecord) -> bool:
-        return "Passing `generation_config` together with" not in record.getMessage()
+        return _OWN_ADVICE[record.name] not in record.getMessage()
 
-    logger.addFilter(others)
+    loggers = [logging.getLogger(name) for name in _OWN_ADVICE]
+    for logger in loggers:
+        logger.addFilter(others)
     try:
         yield
     finally:
-        logger.removeFilter(others)
+        for logger in loggers:
+            logger.removeFilter(others)
 
 
 @contextlib.contextmanager

@@ -194,17 +194,17 @@ def test_the_mask_is_bound_to_releases(monkeypatch):
 
 
 def test_what_is_pasted_holds_the_mask():
-    (own,) = settings("dynamic", encoder_decoder=True)
+    (own,) = settings("dynamic", {"encoder_decoder": True})
     assert own.engine == "transformers" and "decoder_attention_mask=mask" in (own.text or "")
     assert "decoder_attention_mask" not in (settings("dynamic")[0].text or "")
-    ((found, told),) = nearest("survival", "constant:tokens=6", encoder_decoder=True)
+    ((found, told),) = nearest("survival", "constant:tokens=6", draft={"encoder_decoder": True})
     assert "decoder_attention_mask=mask" in (found.text or "") and "constant:tokens=6" in told
 
 
 def test_the_pasted_call_runs_as_the_replay(pairs):
     """The very lines, on the pair; `assisted` watches the same call."""
     pair, trace = pairs
-    call = (settings("constant:tokens=3", encoder_decoder=True)[0].text or "").split("# the call\n")[1]
+    call = (settings("constant:tokens=3", {"encoder_decoder": True})[0].text or "").split("# the call\n")[1]
     ids = torch.tensor(prompt_of(trace, 0)[None].astype(np.int64))
     names = {"torch": torch, "target": pair.target, "draft": pair.draft}
     names["inputs"] = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "max_new_tokens": 32}

@@ -184,9 +184,10 @@ class Book:
         """Raise `NotRecorded` unless it is known how many of ``sent`` tokens from positions ``at`` are accepted."""
         if self.sure is not None and np.any(sent > self.sure[at]):
             most, longest = int(self.sure.min()), int(sent[sent > self.sure[at]].max())
+            more = f"collect with prompt-lookup:tokens={longest}" if self.mute else "record longer rounds"
             raise NotRecorded(
                 f"this policy sends {longest} tokens where all {most} that the trace recorded of a round are accepted: "
-                f"what becomes of more is not known; lower its tokens to {most}, or record longer rounds"
+                f"what becomes of more is not known; lower its tokens to {most}, or {more}"
             )
 
     def require(self, at: np.ndarray, drafted: np.ndarray) -> None:

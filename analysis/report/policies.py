@@ -15,7 +15,6 @@ from analysis.replay.result import Totals
 from analysis.replay.simulate import SimulationResult
 from analysis.report.markup import Markup, join, number, paste, percent, range_words, table, tag
 from analysis.verdict import NO_DRAFT
-from oracle.records.meta import has_encoders
 from oracle.settings import nearest
 
 
@@ -231,8 +230,7 @@ def settings(subject: Examined) -> Markup:
             f" {number(held.policy_speedup.value)} ({range_words(held.policy_speedup)}).",
         )
     ]
-    encoders = has_encoders(subject.trace.meta)
-    for each, told in nearest(advice, tuned.constant, tuned.simplest, encoders):
+    for each, told in nearest(advice, tuned.constant, tuned.simplest, subject.trace.meta.get("draft")):
         parts.append(tag("p", tag("b", f"{each.engine} {each.version}."), f" {told}", class_="note"))
         parts.append(paste(str(each.text), f"settings for {each.engine}"))
     return join(parts)

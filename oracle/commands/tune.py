@@ -16,7 +16,6 @@ from oracle.commands.numbers import gain_text, interval_text, policy_text
 from oracle.commands.options import Force, InSample, Json, OneTrace, Policies, PriceOptions
 from oracle.commands.programs import plain, show_json
 from oracle.commands.tables import show_table
-from oracle.records.meta import has_encoders
 
 if TYPE_CHECKING:
     from analysis.cost import CostModel
@@ -62,15 +61,15 @@ def tune(
     check_together(loaded, cost=cost)
     found = tuned(loaded, cost, families, folds=folds)
     if as_json:
-        show_json(_answer(found, has_encoders(loaded.meta)))
+        show_json(_answer(found, loaded))
     else:
-        show_tuned(found, describe(loaded), has_encoders(loaded.meta))
+        show_tuned(found, describe(loaded), loaded.meta.get("draft"))
     _warn(found, loaded, cost)
     if plot is not None:
         _draw(found, plot)
 
 
-def show_tuned(found: Tuned, title: str, encoder_decoder: bool = False) -> None:
+def show_tuned(found: Tuned, title: str, draft: object = None) -> None:
     """A row for each family, what is to be said of them, and the lines to paste."""
     from oracle.settings import nearest
 
@@ -89,7 +88,7 @@ def show_tuned(found: Tuned, title: str, encoder_decoder: bool = False) -> None:
     say("Held out: each half of the prompts under what the other half chose; all intervals hold at once.")
     for sentence in found.sentences:
         say(sentence)
-    for each, told in nearest(found.policy, found.constant, found.simplest, encoder_decoder):
+    for each, told in nearest(found.policy, found.constant, found.simplest, draft):
         say(f"\n{settings_text(each, told)}", lines=True)
 
 
@@ -98,12 +97,12 @@ def settings_text(settings: Settings, told: str) -> str:
     return "\n".join(line for line in (f"{settings.engine} {settings.version}. {told}", settings.text) if line)
 
 
-def _answer(found: Tuned, encoder_decoder: bool) -> dict[str, Any]:
+def _answer(found: Tuned, trace: Trace) -> dict[str, Any]:
     """Everything, and the settings to paste."""
     from oracle.settings import nearest
 
-    nearby = nearest(found.policy, found.constant, found.simplest, encoder_decoder)
-    paste = [plain(each) | {"note": told} for each, told in nearby]
+    near = nearest(found.policy, found.constant, found.simplest, trace.meta.get("draft"))
+    paste = [plain(each) | {"note": told} for each, told in near]
     return plain(found) | {"paste": paste}
 
 

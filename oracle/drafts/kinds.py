@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from oracle.drafts.depth import restored
 from oracle.models.identity import describe, name_of
 from oracle.policies.library import Settings
 
@@ -92,8 +94,6 @@ class FirstLayers(Drafting):
         return {}
 
     def around(self, pair: Pair) -> contextlib.AbstractContextManager[Any]:
-        from oracle.drafts.layers import restored
-
         return restored(pair.target)
 
     def lacks(self, settings: Settings) -> str | None:
@@ -167,6 +167,9 @@ class OtherTokenizer(Drafting):
     def asked(self, pair: Pair, config: GenerationConfig, settings: Settings) -> dict[str, Any]:
         return {"assistant_model": pair.draft, "tokenizer": pair.tokenizer, "assistant_tokenizer": self.tokenizer}
 
+    def around(self, pair: Pair) -> contextlib.AbstractContextManager[Any]:
+        return _translation_errors(self.name(pair))
+
     def lacks(self, settings: Settings) -> str | None:
         return "refits no threshold for a draft with a tokenizer of its own" if settings.adaptive else None
 
@@ -177,9 +180,22 @@ class OtherTokenizer(Drafting):
         return describe(pair.draft) | {"kind": "other-tokenizer"}
 
 
+@contextlib.contextmanager
+def _translation_errors(draft: str) -> Iterator[None]:
+    """Say whose they are: where two texts have nothing in common the library hands the draft ever longer ones."""
+    try:
+        yield
+    except (IndexError, ValueError, RuntimeError) as error:
+        problem = " ".join(str(error).split())[:200]
+        raise RuntimeError(
+            f"the library failed to translate between the tokenizers of the target and of {draft} "
+            f"({type(error).__name__}: {problem}); choose a draft with the target's tokenizer"
+        ) from error
+
+
 NOT_REPLAYED = (
     "what a draft with a tokenizer of its own proposes depends on text that is tokenised anew in windows around each "
-    "round (universal assisted generation), so no record by tokens can replay it; `oracle measure --universal` clocks it"
+    "round (universal assisted generation), so no record of tokens replays it; `oracle measure --universal` clocks it"
 )
 
 

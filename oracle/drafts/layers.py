@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
+from oracle.drafts.depth import depth_of
 from oracle.drafts.kinds import FirstLayers
 from oracle.models import caches
 from oracle.models.identity import name_of
@@ -23,13 +21,13 @@ def with_first_layers(pair: Pair, layers: int) -> Pair:
     Raises ValueError for a number that is not from 1 to one less than it has, and for a model that runs all its layers
     whatever its configuration says: the library cannot leave it early.
     """
-    total, name = _config(pair.target).num_hidden_layers, name_of(pair.target)
+    total, name = depth_of(pair.target).num_hidden_layers, name_of(pair.target)
     if isinstance(layers, bool) or not isinstance(layers, int) or not 1 <= layers < total:
         raise ValueError(
             f"draft_layers={layers!r}: {name} has {total} layers, of which a draft may be the first 1 to {total - 1}"
         )
     draft = _sharing(pair.target)
-    _config(draft).num_hidden_layers = layers
+    depth_of(draft).num_hidden_layers = layers
     draft.config.name_or_path = f"{name}, first {layers} of {total} layers"
     if _layers_run(draft) != layers:
         raise ValueError(
@@ -38,22 +36,6 @@ def with_first_layers(pair: Pair, layers: int) -> Pair:
             "Gemma, Phi), or a draft model (--draft)"
         )
     return replace(pair, draft=draft, drafting=FirstLayers(layers))
-
-
-@contextlib.contextmanager
-def restored(target: PreTrainedModel) -> Iterator[None]:
-    """Give the target its layers back: the library lowers their number while it drafts, and leaves it so on an error."""
-    config = _config(target)
-    before = config.num_hidden_layers
-    try:
-        yield
-    finally:
-        config.num_hidden_layers = before
-
-
-def _config(model: PreTrainedModel) -> Any:
-    """Where the library sets the number of layers."""
-    return getattr(model, model.base_model_prefix, model).config
 
 
 def _sharing(model: PreTrainedModel) -> PreTrainedModel:

@@ -35,8 +35,8 @@ def load_pair(
 ) -> Pair:
     """Load a named pair (see ``PAIRS``), or any two models by hub name or local directory.
 
-    Instead of a model the draft may be ``draft_layers`` of the target's own first layers (early exit), or
-    "prompt-lookup" (``prompt-lookup:tokens=20,ngram=2``): with ``target``, or with the target of a named pair.
+    Instead of a model the draft may be ``draft_layers`` of the target's own first layers (early exit), or a lookup
+    ("prompt-lookup", "prompt-lookup:tokens=20,ngram=2"): with ``target``, or with the target of a named pair.
     ``universal`` takes a draft with another tokenizer, which can be measured and not recorded.
 
     ``dtype`` "auto" keeps the checkpoint's (float32 for the demo pairs); ``device`` defaults to the GPU where there is

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from oracle.policies.names import as_policy
 from oracle.settings import llama_cpp, sglang, transformers, vllm
 from oracle.settings.shape import Settings
@@ -9,30 +11,31 @@ from oracle.settings.shape import Settings
 ENGINES = (transformers, vllm, llama_cpp, sglang)
 
 
-def settings(policy: str, encoder_decoder: bool = False) -> tuple[Settings, ...]:
+def settings(policy: str, draft: object = None) -> tuple[Settings, ...]:
     """What to paste for ``policy``, one entry an engine.  Raises ValueError for an unknown policy.
 
-    For an ``encoder_decoder`` pair there is one, transformers: the others have no draft models of that kind.
+    ``draft`` is what a trace's meta says of it.  Of one that only transformers has there are its settings alone: an
+    encoder-decoder, the target's own layers, a lookup.
     """
     rule = as_policy(policy)
-    if encoder_decoder:
-        return (transformers.settings(rule, encoder_decoder),)
+    told = draft if isinstance(draft, Mapping) else {}
+    if transformers.alone_has(told):
+        return (transformers.settings(rule, told),)
     return tuple(engine.settings(rule) for engine in ENGINES)
 
 
 def nearest(
-    policy: str, constant: str, alike: str | None = None, encoder_decoder: bool = False
+    policy: str, constant: str, alike: str | None = None, draft: object = None
 ) -> tuple[tuple[Settings, str], ...]:
     """What to paste in each engine, and what to know of it.
 
     Where an engine lacks the rule of ``policy``: that of ``alike``, which the data do not tell from it, else
     ``constant``, the best constant.
     """
-    instead = {f"The tuned constant, {constant}:": settings(constant, encoder_decoder)}
+    instead = {f"The tuned constant, {constant}:": settings(constant, draft)}
     if alike is not None and alike not in (policy, constant):
-        instead = {f"Not distinguishable from {policy}, {alike}:": settings(alike, encoder_decoder)} | instead
-    found = settings(policy, encoder_decoder)
-    return tuple(_nearest(each, number, instead) for number, each in enumerate(found))
+        instead = {f"Not distinguishable from {policy}, {alike}:": settings(alike, draft)} | instead
+    return tuple(_nearest(found, number, instead) for number, found in enumerate(settings(policy, draft)))
 
 
 def _nearest(found: Settings, number: int, instead: dict[str, tuple[Settings, ...]]) -> tuple[Settings, str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 from oracle.policies import Policy
 from oracle.policies.counting import Plain
 from oracle.policies.learning import Roc
-from oracle.policies.library import fields_of, settable
+from oracle.policies.library import fields_of, fixed_length, settable
 from oracle.settings.shape import Settings
 
 ENGINE, VERSION = "transformers", "5.24.0"
@@ -16,17 +19,25 @@ CALL = "output = target.generate(**inputs, assistant_model=draft, do_sample=Fals
 # An encoder-decoder draft reads its whole text again in each iteration without it: see oracle/models/checks.py.
 MASKED_CALL = """mask = torch.ones(1, 1, dtype=torch.long, device=target.device)  # else it reads its text anew
 output = target.generate(**inputs, assistant_model=draft, do_sample=False, decoder_attention_mask=mask)"""
+_MODEL: Mapping[str, Any] = MappingProxyType({})  # a draft of which nothing is said is a model of its own
 _REFITS = (
     "With scikit-learn installed, transformers from 5.20 on moves the threshold during each call: this is then the "
     "value that it starts from (policy roc). Uninstall scikit-learn to hold it"
 )
 
 
-def settings(policy: Policy, encoder_decoder: bool = False) -> Settings:
-    """A fragment of the draft's generation_config.json, the same as Python lines, and the call of ``generate``."""
-    call = MASKED_CALL if encoder_decoder else CALL
+def settings(policy: Policy, draft: Mapping[str, Any] = _MODEL) -> Settings:
+    """A fragment of the draft's generation_config.json, the same as Python lines, and the call of ``generate``.
+
+    ``draft`` is what a trace's meta says of it: where the target drafts for itself the settings are others.
+    """
+    call = MASKED_CALL if draft.get("encoder_decoder") is True else CALL
     if type(policy) is Plain:
         return Settings(ENGINE, VERSION, PLAIN, "No assistant_model: the target alone.")
+    if draft.get("kind") == "prompt-lookup":
+        return _looked_up(policy, draft.get("ngram"))
+    if draft.get("kind") == "first-layers":
+        return _left_early(policy, draft.get("layers"))
     if isinstance(policy, Roc):
         values = fields_of(policy)
         note = "Needs scikit-learn beside it: without, the threshold stays."
@@ -37,6 +48,29 @@ def settings(policy: Policy, encoder_decoder: bool = False) -> Settings:
     note = "Belongs to the draft's generation config: given to generate it is silently ignored"
     refits = f". {_REFITS}" if values["assistant_confidence_threshold"] else ""
     return Settings(ENGINE, VERSION, _text(values, call), f"{note}{refits}.")
+
+
+def alone_has(draft: Mapping[str, Any]) -> bool:
+    """Whether a trace's meta says of the draft that it is one that no other engine here has."""
+    return draft.get("kind") in ("first-layers", "prompt-lookup") or draft.get("encoder_decoder") is True
+
+
+def _looked_up(policy: Policy, ngram: object) -> Settings:
+    length = fixed_length(policy)
+    if length is None or not isinstance(ngram, int):
+        return Settings(ENGINE, VERSION, None, "Has no such rule where tokens are looked up: constant lengths only.")
+    call = f"prompt_lookup_num_tokens={length}, max_matching_ngram_size={ngram}, do_sample=False"
+    return Settings(ENGINE, VERSION, f"output = target.generate(**inputs, {call})", "Arguments of the call: no draft.")
+
+
+def _left_early(policy: Policy, layers: object) -> Settings:
+    if not settable(policy) or not isinstance(layers, int):
+        return Settings(ENGINE, VERSION, None, "Has no such rule; its own are constant, heuristic and dynamic.")
+    fragment = json.dumps(fields_of(policy), indent=2)
+    call = f"output = target.generate(**inputs, assistant_early_exit={layers}, do_sample=False)"
+    note = "Belongs to the target's own generation config: given to generate it is silently ignored."
+    text = f"# in the target's generation_config.json\n{fragment}\n# the call\n{call}"
+    return Settings(ENGINE, VERSION, text, note)
 
 
 def lines(policy: Policy) -> str:

@@ -17,9 +17,9 @@ from analysis.diagnosis.whatif import what_if
 from analysis.examine import Source
 from analysis.verdict import NO_DRAFT
 from oracle.models.identity import name_of
+from oracle.models.pair import Pair
 from oracle.policies import parse
 from oracle.policies.library import what_runs
-from oracle.records.meta import has_encoders
 from oracle.records.runs import PLAIN, Runs
 from oracle.records.trace import Trace
 from oracle.settings import settings
@@ -36,8 +36,9 @@ DEFAULT, ADVISED, FIXED = "library's default", "recommended", "best fixed length
 def conclude(job: Job, tuned: Mapping[str, Tuned], failed: Mapping[str, str]) -> Diagnosis:
     """Check the best draft's setting on the prompts that were kept apart, and say everything."""
     best, others = rivals([judge(name, each.trace, each.cost) for name, each in tuned.items()])
-    one, default = tuned[best], library_default()
-    roles, judged = roles_of(one.tuning.policy, one.tuning.constant, default)
+    one = tuned[best]
+    default = library_default(one.pair)
+    roles, judged = roles_of(one.tuning.policy, one.tuning.constant, default, one.pair)
     job, trace, runs = _checked(job, one, list(roles))
     job.tell("Writing the report ...")
     now, clocked = over_all([one.runs, runs], default)
@@ -63,7 +64,7 @@ def conclude(job: Job, tuned: Mapping[str, Tuned], failed: Mapping[str, str]) ->
     return _result(job, one, found, _page(job, one, found))
 
 
-def roles_of(policy: str, constant: str, default: str) -> tuple[dict[str, str], str]:
+def roles_of(policy: str, constant: str, default: str, pair: Pair) -> tuple[dict[str, str], str]:
     """The policies of the check and what they are there for, the default first; and the one whose replay is judged.
 
     That is the recommended one, as it runs here; the best constant where no draft is recommended.
@@ -75,7 +76,7 @@ def roles_of(policy: str, constant: str, default: str) -> tuple[dict[str, str], 
         roles.setdefault(same, role)
         return same
 
-    judged = None if policy == NO_DRAFT else place(as_run_here(policy), ADVISED)
+    judged = None if policy == NO_DRAFT else place(as_run_here(policy, pair), ADVISED)
     fixed = place(constant, FIXED)
     return roles, judged or fixed
 
@@ -84,7 +85,7 @@ def _checked(job: Job, one: Tuned, policies: list[str]) -> tuple[Job, Trace, Run
     """Plan the check from what is left of the budget, once, and run it."""
     if not job.kept.check:
         calls = {name: float(np.mean([call.total_seconds for call in one.runs.of(name)])) for name in one.runs.policies}
-        each = max(calls[library_default()], calls[CONSTANT])
+        each = max(calls[library_default(one.pair)], calls[CONSTANT])
         row = check_row(calls[PLAIN], each, len(policies), "assisted" if job.assisted else "plain")
         warm = check_warm_up(calls[PLAIN], each, len(policies), job.kept.plan.max_new_tokens)
         left = job.budget - job.spent - _REPORT - warm
@@ -116,7 +117,7 @@ def _result(job: Job, one: Tuned, found: Found, page: Path) -> Diagnosis:
         machine=_machine(one),
         answer=outcome(found),
         policy=use,
-        settings=settings(use, has_encoders(one.trace.meta)),
+        settings=settings(use, one.trace.meta.get("draft")),
         found=found,
         plan=job.kept.plan,
         seconds=job.spent,

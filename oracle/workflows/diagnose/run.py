@@ -96,8 +96,8 @@ def _names(pairs: Sequence[Pair]) -> tuple[str, ...]:
         raise ValueError("a diagnosis needs a pair, or a list of pairs of one target: oracle.load_pair(...)")
     if any(isinstance(each.drafting, PromptLookup) for each in pairs):
         raise ValueError(
-            "a diagnosis compares with the library's default, which stops at a confidence, and n-gram lookup gives none; "
-            "for a lookup use `oracle collect`, `oracle calibrate` and `oracle tune`, or `oracle validate`"
+            "a diagnosis compares with the library's default, which stops at a confidence, and n-gram lookup gives "
+            "none; for a lookup use `oracle collect`, `oracle calibrate` and `oracle tune`, or `oracle validate`"
         )
     if any(each.target is not pairs[0].target for each in pairs):
         raise ValueError("several drafts are compared on one target: give pairs that hold the same target model")

@@ -18,7 +18,7 @@ from oracle.measure import measure
 from oracle.models.pair import Pair
 from oracle.policies import parse
 from oracle.policies.learning import Roc
-from oracle.policies.library import has_scikit_learn
+from oracle.policies.library import Settings, has_scikit_learn
 from oracle.policies.semantics import default_policy, under
 from oracle.policies.thresholds import Dynamic
 from oracle.prompts.chat import Chat
@@ -64,15 +64,22 @@ class Tuned:
     tuning: Tuning
 
 
-def library_default() -> str:
-    """What transformers does where nothing is set: it moves its threshold where scikit-learn is installed."""
-    return default_policy(has_scikit_learn())
+def library_default(pair: Pair | None = None) -> str:
+    """What transformers does where nothing is set: it moves its threshold where scikit-learn is installed.
+
+    Of a draft ``pair`` of the target's own layers it never does.
+    """
+    return default_policy(_refits(pair))
 
 
-def as_run_here(policy: str) -> str:
+def _refits(pair: Pair | None) -> bool:
+    return has_scikit_learn() and (pair is None or not pair.drafting.lacks(Settings(20, threshold=0.4, adaptive=True)))
+
+
+def as_run_here(policy: str, pair: Pair | None = None) -> str:
     """What the pasted settings of ``policy`` do on this machine."""
     rule = parse(policy)
-    if type(rule) is Dynamic and rule.threshold > 0 and has_scikit_learn():
+    if type(rule) is Dynamic and rule.threshold > 0 and _refits(pair):
         refitted = Roc(threshold=rule.threshold, tokens=rule.tokens)
         return policy if type(under(refitted)) is Dynamic else str(refitted)
     return policy
@@ -86,7 +93,7 @@ def reference(pair: Pair) -> str:
 def tune_draft(pair: Pair, prompts: PromptSet | Sequence, folder: Path, work: Work) -> Tuned:
     """Clock the first prompts, fit prices, record all, and tune.  Raises ValueError or RuntimeError where one fails."""
     plan = work.plan
-    policies = [library_default(), CONSTANT, *DRAWN]
+    policies = [library_default(pair), CONSTANT, *DRAWN]
     runs = measure(
         pair, part(prompts, 0, plan.measured), policies, folder / "runs", repeats=plan.repeats, **work.options
     )
