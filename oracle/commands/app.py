@@ -15,6 +15,7 @@ from oracle.commands import (
     calibrate,
     collect,
     compare,
+    datasets,
     demo,
     diagnose,
     fit,
@@ -129,6 +130,7 @@ for module in (
     plot,
     policies,
     pairs,
+    datasets,
     predict,
     report,
 ):
