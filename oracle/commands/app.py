@@ -18,6 +18,7 @@ from oracle.commands import (
     datasets,
     demo,
     diagnose,
+    doctor,
     fit,
     iterations,
     measure,
@@ -133,5 +134,6 @@ for module in (
     datasets,
     predict,
     report,
+    doctor,
 ):
     module.register(app)
