@@ -285,7 +285,8 @@ def _assisted_rows(
 def _plain_rows(forwards: list[tuple[float, float]], text: np.ndarray, start: float, end: float) -> Observed:
     if len(forwards) < len(text):
         raise RuntimeError(
-            f"{len(forwards)} target passes were seen for {len(text)} tokens: the model hides its forward pass"
+            f"{len(forwards)} target passes were seen for {len(text)} tokens: the model hides its forward pass "
+            "(torch.compile wraps it in another one); give the model itself, compiled inside if at all"
         )
     size = len(text)
     forwards = forwards[:size]  # a device that is asked late whether to stop runs one pass too many

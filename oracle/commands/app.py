@@ -15,8 +15,10 @@ from oracle.commands import (
     calibrate,
     collect,
     compare,
+    datasets,
     demo,
     diagnose,
+    doctor,
     fit,
     iterations,
     measure,
@@ -132,8 +134,10 @@ for module in (
     plot,
     policies,
     pairs,
+    datasets,
     predict,
     report,
+    doctor,
     table,
 ):
     module.register(app)

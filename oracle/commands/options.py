@@ -281,6 +281,14 @@ class ChoiceOptions:
             help="Column to take as it stands; default: the published form of the columns that are there.",
         ),
     ] = None
+    prompt_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--prompt-tokens",
+            help="Cut longer prompts to that many tokens; default: what a task says (256), else no cut.",
+        ),
+        Length,
+    ] = None
     use_chat: Annotated[bool, typer.Option("--chat", help="Apply the tokenizer's chat template (instruct models).")] = (
         False
     )
@@ -321,7 +329,14 @@ class ChoiceOptions:
         """The chosen prompts of one data set."""
         from oracle.prompts.sets import load_prompts
 
-        return load_prompts(dataset, split=self.split, limit=self.limit, seed=self.seed, prompt_field=self.prompt_field)
+        return load_prompts(
+            dataset,
+            split=self.split,
+            limit=self.limit,
+            seed=self.seed,
+            prompt_field=self.prompt_field,
+            prompt_tokens=self.prompt_tokens,
+        )
 
 
 @dataclass(frozen=True)
@@ -332,8 +347,9 @@ class PromptOptions(ChoiceOptions):
         str,
         typer.Option(
             "--dataset",
-            help="mbpp, alpaca, humaneval, cnn_dailymail, demo-code, demo-text, org/name[:config] on the hub, or a "
-            ".jsonl, .json, .parquet, .csv, .tsv or .txt (a prompt a line) file.",
+            "--task",
+            help="A task (summarization, open-ended, code), a data set (`oracle datasets` lists them), "
+            "org/name[:config] on the hub, or a .jsonl, .json, .parquet, .csv, .tsv or .txt (a prompt a line) file.",
         ),
     ] = "demo-code"
 
@@ -348,7 +364,7 @@ class PromptSetsOptions(ChoiceOptions):
 
     dataset: Annotated[
         list[str] | None,
-        typer.Option("--dataset", help="As for collect; several may be given.", show_default=False),
+        typer.Option("--dataset", "--task", help="As for collect; several may be given.", show_default=False),
         Once(),
     ] = None
 

@@ -47,7 +47,7 @@ def rows(facts: PromptFacts, max_new_tokens: int) -> list[tuple[str, str, str]]:
     """Key in ``facts.odd``, label and text of each line; what is odd in its own words."""
     low, middle, high = facts.lengths
     known = {
-        "prompts": ("prompts", f"{facts.prompts:,}; {_lengths(low, middle, high)}"),
+        "prompts": ("prompts", f"{facts.prompts:,}; {_lengths(low, middle, high)}{_cut(facts)}"),
         "skipped": ("left out", ""),
         "form": ("form", _form(facts)),
         "columns": ("columns left out", _names(facts.left_out)),
@@ -66,6 +66,10 @@ def rows(facts: PromptFacts, max_new_tokens: int) -> list[tuple[str, str, str]]:
 
 def _lengths(low: int, middle: float, high: int) -> str:
     return f"{low:,} tokens" if low == high else f"{low:,} to {high:,} tokens, median {middle:,g}"
+
+
+def _cut(facts: PromptFacts) -> str:
+    return f"; {facts.cut:,} cut to that" if facts.cut else ""
 
 
 def _form(facts: PromptFacts) -> str:

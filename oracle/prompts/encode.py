@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,12 @@ from oracle.models.configs import positions, whole
 from oracle.models.lengths import room
 from oracle.models.pair import Pair
 from oracle.prompts.chat import HISTORY, QUESTION, SYSTEM, Chat, as_chat, render_chat
+from oracle.prompts.cut import shortened
 from oracle.prompts.fields import Turn
 
 # Remarks on a prompt.
 DATED = "dated"  # its template wrote the date into it
+CUT = "cut"  # its text was longer than the most tokens that it may have
 NO_SYSTEM, NO_HISTORY = "no system message", "no earlier turns"  # it has some, and the tokens do not hold them
 # Kinds of reasons for leaving a prompt out.
 EMPTY, UNREAD, UNKNOWN, LONG = "empty", "not in the chat template's text", "an unknown token id", "too long"
@@ -32,7 +34,7 @@ class Encoded:
     index: int  # its place among the prompts given, skipped ones counted
     tokens: np.ndarray  # int32 [P], P >= 1
     max_new_tokens: int  # the limit in force for this prompt
-    remarks: frozenset[str] = frozenset()  # DATED, NO_SYSTEM, NO_HISTORY
+    remarks: frozenset[str] = frozenset()  # DATED, CUT, NO_SYSTEM, NO_HISTORY
 
 
 def encode(
@@ -117,15 +119,33 @@ def _token_ids(pair: Pair, prompts: Iterable, chat: Chat | None) -> Iterator[tup
             )
         else:
             before: tuple[Turn, ...] = getattr(prompt, "before", ())
+            asked = text if chat is None else getattr(prompt, "user_turn", text)
+            text = _cut(pair, prompt, asked, name)
+            more = frozenset({CUT} if text != asked else ())
             if chat is not None:
-                yield index, name, _in_template(pair, before, getattr(prompt, "user_turn", text), name, chat)
+                one = _in_template(pair, before, text, name, chat)
+                yield index, name, replace(one, remarks=one.remarks | more)
                 continue
             if getattr(prompt, "chat_only", False):
                 raise ValueError(
                     f"prompt {name} is a chat, whose turns a chat template puts together: give --chat (chat=True) and "
                     "a pair that has a template, or another column of text (--prompt-field)"
                 )
-            yield index, name, _Ids(_plainly(pair, text), _not_there(before, (SYSTEM, HISTORY)))
+            yield index, name, _Ids(_plainly(pair, text), _not_there(before, (SYSTEM, HISTORY)) | more)
+
+
+def _cut(pair: Pair, prompt: Any, text: str, name: str) -> str:
+    """The text of a prompt, or of its user's turn, as short as the prompt says; a template's tokens come on top."""
+    most = getattr(prompt, "most_tokens", None)
+    if most is None:
+        return text
+    span = prompt.span if text == prompt.text else None
+    try:
+        return shortened(text, span, lambda shorter: len(_plainly(pair, shorter)) <= most)
+    except ValueError as error:
+        raise ValueError(
+            f"prompt {name} cannot be cut to {most} tokens: {error}; give more (--prompt-tokens)"
+        ) from None
 
 
 def _in_template(pair: Pair, before: Sequence[Turn], text: str, name: str, chat: Chat) -> _Ids:

@@ -16,7 +16,7 @@ from oracle.models.checks import shared_rows
 from oracle.models.configs import eos_token_ids, whole
 from oracle.models.pair import Pair
 from oracle.prompts.chat import Chat, as_chat
-from oracle.prompts.encode import DATED, NO_HISTORY, NO_SYSTEM, Encoded
+from oracle.prompts.encode import CUT, DATED, NO_HISTORY, NO_SYSTEM, Encoded
 from oracle.prompts.fields import shown
 from oracle.records.folder import Kind
 
@@ -59,6 +59,7 @@ class PromptFacts:
     without_system: int  # prompts whose own system message is not in the tokens
     without_history: int  # prompts whose own earlier turns are not
     skipped: dict[str, int]  # kind of reason -> prompts
+    cut: int = 0  # prompts that were longer than the most tokens that they may have
     date: str | None = None  # what the chat template took for today; None where it did not ask
     ended: int | None = None  # texts that an end token ended; None where nothing is recorded yet
     odd: dict[str, str] = field(default_factory=dict)
@@ -102,6 +103,7 @@ def look(
         without_system=remarks[NO_SYSTEM],
         without_history=remarks[NO_HISTORY],
         skipped=dict(Counter(str(each["kind"]) for each in skipped)),
+        cut=remarks[CUT],
         date=chat.date if chat is not None and remarks[DATED] else None,
     )
     return replace(found, odd=dict(_odd(found, tokenizer)))

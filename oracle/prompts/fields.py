@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from oracle.prompts.cut import Span
 from oracle.records.typed import is_deep
 
 _USER, _SYSTEM = "user", "system"
@@ -42,6 +43,7 @@ class Written:
     chat_only: bool = False  # the turns before are part of the question
     used: tuple[str, ...] = ()  # columns that the prompt is made of
     dropped: tuple[str, ...] = ()  # parts of these columns that are not in it, in words
+    span: Span | None = None  # the part of the text that may be shortened, where not all of it may
 
 
 def has_content(value: object) -> bool:

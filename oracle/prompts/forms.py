@@ -14,9 +14,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from oracle.prompts.cut import Span
 from oracle.prompts.fields import Turn, Written, context_of, encodable, has_content, question_of, shown, text_of
 from oracle.words import did_you_mean
 
+_ANSWER = "\n\n### Response:"
 ALPACA = (
     "Below is an instruction that describes a task. Write a response that appropriately completes the request.\n\n"
     "### Instruction:\n{instruction}\n\n### Response:"
@@ -37,6 +39,8 @@ class Prompt:
     instruction: str | None = None  # None where the text itself is what the user would type
     before: tuple[Turn, ...] = ()  # turns that a chat begins with: a system message, earlier questions and answers
     chat_only: bool = False  # these turns are part of the question, so it cannot be asked without a chat template
+    most_tokens: int | None = None  # cut to so many (see `oracle.prompts.cut`), where it is not None
+    span: Span | None = None  # the part of the text that may be shortened, where not all of it may
 
     @property
     def user_turn(self) -> str:
@@ -86,7 +90,8 @@ def _mbpp(row: dict, place: str) -> Written:
         return Written("", used=(field,))
     lines = [task, *(encodable(test, "test_list", place) for test in tests[:1])]
     dropped = ("test_list after the first test",) if has_content(tests[1:]) else ()
-    return Written("\n".join(['"""', *lines, '"""', ""]), used=(field, "test_list"), dropped=dropped)
+    text = "\n".join(['"""', *lines, '"""', ""])
+    return Written(text, used=(field, "test_list"), dropped=dropped, span=_span(text, '"""\n', task))
 
 
 def _alpaca(row: dict, place: str) -> Written:
@@ -96,14 +101,22 @@ def _alpaca(row: dict, place: str) -> Written:
     if context.strip():
         filled = ALPACA_WITH_INPUT.format(instruction=instruction, input=context)
         asked = f"{instruction}\n\n{context}" if instruction.strip() else context
-        return Written(filled, asked, used=("instruction", field))
+        before = filled.removesuffix(f"{context}{_ANSWER}")
+        return Written(filled, asked, used=("instruction", field), span=_span(filled, before, context))
     text = ALPACA.format(instruction=instruction) if instruction.strip() else ""
-    return Written(text, instruction, used=("instruction",))
+    before = text.removesuffix(f"{instruction}{_ANSWER}")
+    return Written(text, instruction, used=("instruction",), span=_span(text, before, instruction))
 
 
 def _cnn_dailymail(row: dict, place: str) -> Written:
     article = text_of(row, "article", place)
-    return Written(f"Summarize:\n{article}\nSummary:\n" if article.strip() else "", used=("article",))
+    text = f"Summarize:\n{article}\nSummary:\n" if article.strip() else ""
+    return Written(text, used=("article",), span=_span(text, "Summarize:\n", article))
+
+
+def _span(text: str, before: str, part: str) -> Span | None:
+    """Where a part stands after the words before it; None in an empty text."""
+    return (len(before), len(before) + len(part)) if text else None
 
 
 def _question(*fields: str) -> Form:
@@ -154,7 +167,14 @@ def write_prompts(
         left_out.update([*found.dropped, *(shown(key) for key in row if key not in made_of and has_content(row[key]))])
         turns = (*before, *found.before)
         prompts.append(
-            Prompt(encodable(str(identity), "the id", place), found.text, found.instruction, turns, found.chat_only)
+            Prompt(
+                encodable(str(identity), "the id", place),
+                found.text,
+                found.instruction,
+                turns,
+                found.chat_only,
+                span=found.span,
+            )
         )
     return Batch(name, tuple(prompts), _named(left_out))
 

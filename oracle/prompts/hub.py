@@ -36,6 +36,9 @@ class HubSet:
     hub_id: str
     config: str | None
     splits: tuple[str, ...]
+    rows: tuple[int, ...] = ()  # of each split
+    licence: str = ""
+    fields: tuple[str, ...] = ()  # the columns that a prompt is made of
 
 
 def load_split(hub_set: HubSet, split: str | None, revision: str | None = None) -> tuple[Dataset, str | None, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from oracle.prompts.files import ENDINGS, RowFile, read_rows
 from oracle.prompts.forms import Batch, Prompt, write_prompts
 from oracle.prompts.hub import HubSet, load_split
+from oracle.prompts.tasks import TASKS
 from oracle.shipped import data_path
 from oracle.words import did_you_mean
 
@@ -38,13 +39,30 @@ class PromptSet:
 
 
 HUB_SETS = {
-    "mbpp": HubSet("google-research-datasets/mbpp", "full", ("test", "train", "validation", "prompt")),
-    "alpaca": HubSet("tatsu-lab/alpaca", "default", ("train",)),
-    "humaneval": HubSet("openai/openai_humaneval", "openai_humaneval", ("test",)),
-    "cnn_dailymail": HubSet("abisee/cnn_dailymail", "3.0.0", ("test", "train", "validation")),
+    "mbpp": HubSet(
+        "google-research-datasets/mbpp",
+        "full",
+        ("test", "train", "validation", "prompt"),
+        (500, 374, 90, 10),
+        "CC BY 4.0",
+        ("text", "test_list"),
+    ),
+    "alpaca": HubSet("tatsu-lab/alpaca", "default", ("train",), (52_002,), "CC BY-NC 4.0", ("instruction", "input")),
+    "humaneval": HubSet("openai/openai_humaneval", "openai_humaneval", ("test",), (164,), "MIT", ("prompt",)),
+    "cnn_dailymail": HubSet(
+        "abisee/cnn_dailymail",
+        "3.0.0",
+        ("test", "train", "validation"),
+        (11_490, 287_113, 13_368),
+        "Apache-2.0",
+        ("article",),
+    ),
+    "dolly": HubSet(
+        "databricks/databricks-dolly-15k", "default", ("train",), (15_011,), "CC BY-SA 3.0", ("instruction", "context")
+    ),
 }
 DEMOS = ("demo-code", "demo-text")
-_NAMES = (*HUB_SETS, *DEMOS)
+_NAMES = (*TASKS, *HUB_SETS, *DEMOS)
 _KNOWN = {**{hub_set.hub_id: name for name, hub_set in HUB_SETS.items()}, **{name: name for name in _NAMES}}
 _ON_HUB = re.compile(r"(?P<id>[\w-][\w.-]*/[\w-][\w.-]*)(:(?P<config>[\w.-]+))?")
 ID_FIELDS = ("task_id", "id")
@@ -57,23 +75,43 @@ def load_prompts(
     seed: int | None = None,
     revision: str | None = None,
     prompt_field: str | None = None,
+    prompt_tokens: int | None = None,
 ) -> PromptSet:
     """Load prompts from a data set of the hub, the demo prompts or a local file.
 
-    `source` is a name in `HUB_SETS`, one in `DEMOS`, any data set's name on the hub ("org/name", or "org/name:config"
-    where it has several configurations), or the path of a .jsonl, .json, .parquet, .csv, .tsv or .txt file (one prompt
-    a line). Its schema is recognised by its fields (see `oracle.prompts.forms.FORMS`), or `prompt_field` names the
-    column to take, as it stands. `split` and `revision` (a commit, tag or branch) are for hub data sets only. `limit`
-    takes the first rows, or with a `seed` that many at random without replacement; with one seed a smaller sample is
-    the beginning of a larger one, and no limit means all rows, shuffled. Rows with nothing in them stay in the set, as
-    empty texts. `source["left_out"]` of what is returned counts the rows in which a column, or a part of one, has
+    `source` is a name in `TASKS` (a data set with its split and lengths), in `HUB_SETS`, one in `DEMOS`, any data set's
+    name on the hub ("org/name", or "org/name:config" where it has several configurations), or the path of a .jsonl,
+    .json, .parquet, .csv, .tsv or .txt file (one prompt a line). Its schema is recognised by its fields (see
+    `oracle.prompts.forms.FORMS`), or `prompt_field` names the column to take, as it stands. `split` and `revision` (a
+    commit, tag or branch) are for hub data sets only. `limit` takes the first rows, or with a `seed` that many at
+    random without replacement; with one seed a smaller sample is the beginning of a larger one, and no limit means all
+    rows, shuffled. Rows with nothing in them stay in the set, as empty texts. `prompt_tokens` cuts longer prompts to so
+    many tokens, the target's and those that it adds to every text included (see `oracle.prompts.cut`); default: the
+    task's, or no cut. `source["left_out"]` of what is returned counts the rows in which a column, or a part of one, has
     content that no prompt holds.
 
     Raises ValueError for a bad argument or file, RuntimeError for a hub data set that can be had neither from the hub
     nor from the cache.
     """
     choice = _Choice(_count("limit", limit, 1), _count("seed", seed, 0), prompt_field)
+    most = _count("prompt_tokens", prompt_tokens, 1)
     name = _source_name(source)
+    if isinstance(source, str) and (task := TASKS.get(name)):
+        chosen, where = replace(choice, only=task.only), split or task.split
+        found = _from_hub(task.dataset, HUB_SETS[task.dataset], where, revision, chosen)
+        return _cut(PromptSet(name, found.prompts, {"task": name, **found.source}), most or task.prompt_tokens)
+    return _cut(_load(source, name, split, revision, choice), most)
+
+
+def _cut(found: PromptSet, most: int | None) -> PromptSet:
+    """The same prompts, to be cut where the tokenizer is known."""
+    if most is None:
+        return found
+    prompts = tuple(replace(prompt, most_tokens=most) for prompt in found.prompts)
+    return PromptSet(found.name, prompts, {**found.source, "prompt_tokens": most})
+
+
+def _load(source: str | os.PathLike, name: str, split: str | None, revision: str | None, choice: _Choice) -> PromptSet:
     hub_set = _hub_set(name) if isinstance(source, str) else None
     if hub_set is not None:
         return _from_hub(name, hub_set, split, revision, choice)
@@ -120,6 +158,7 @@ class _Choice:
     limit: int | None
     seed: int | None
     field: str | None
+    only: tuple[str, tuple[str, ...]] | None = None  # a column, and its values in the rows to choose from
 
     def of(self, rows: int) -> list[int]:
         """Numbers of the chosen ones of so many rows."""
@@ -136,7 +175,8 @@ def _from_hub(name: str, hub_set: HubSet, split: str | None, revision: str | Non
     except RuntimeError as error:
         hint = did_you_mean(name, _KNOWN) if name not in HUB_SETS else ""
         raise RuntimeError(f"{error}{hint}") from error
-    chosen = choice.of(len(dataset))
+    there = _rows_of(dataset, choice.only)
+    chosen = [there[number] for number in choice.of(len(there))]
     rows = [dataset[index] for index in chosen]
     id_field = next((field for field in ID_FIELDS if _names_each(dataset, field)), None)
     places = [f"{hub_set.hub_id}, row {index + 1} of {split}" for index in chosen]
@@ -144,7 +184,7 @@ def _from_hub(name: str, hub_set: HubSet, split: str | None, revision: str | Non
     found = write_prompts(rows, ids, places, choice.field, id_field)
     origin = {"dataset": hub_set.hub_id, "config": hub_set.config, "split": split, "revision": commit}
     counts = {
-        "rows": len(dataset),
+        "rows": len(there),
         "blank_lines": 0,
         **_counts(found.prompts),
         "limit": choice.limit,
@@ -152,6 +192,14 @@ def _from_hub(name: str, hub_set: HubSet, split: str | None, revision: str | Non
     }
     facts = {"fingerprint": dataset._fingerprint, "ids": id_field or "row", **_reading(found, choice)}
     return PromptSet(name.replace(":", "-"), found.prompts, {**origin, **facts, **counts})
+
+
+def _rows_of(dataset: Dataset, only: tuple[str, tuple[str, ...]] | None) -> Sequence[int]:
+    """Numbers of the rows to choose from."""
+    if only is None:
+        return range(len(dataset))
+    column, values = only
+    return [index for index, value in enumerate(dataset[column]) if value in values]
 
 
 def _names_each(dataset: Dataset, field: str) -> bool:
