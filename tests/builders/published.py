@@ -3,6 +3,7 @@
 import json
 import re
 
+from builders.encoders import t5
 from builders.pairs import noisy, tiny
 from builders.tokenizers import save, word_tokenizer
 from oracle.workflows.study.recipe import load_recipe, shipped
@@ -11,6 +12,7 @@ from oracle.workflows.study.recipe import load_recipe, shipped
 ARCHITECTURES = {
     "opt": lambda: tiny("opt"),
     "codegen": lambda: tiny("codegen"),
+    "flan-t5": t5,
     "llama-3": lambda: tiny("llama"),
 }
 ROWS = tuple(cell.name for cell in load_recipe("published").cells if cell.models.name in ARCHITECTURES)
@@ -33,7 +35,7 @@ def local_recipe(folder):
 def _pointed(text):
     """The recipe's text with local folders, the local file and small sizes; all the rest as it is."""
     blocks = re.split(r"(?m)^(?=\[)", text)
-    return "".join(_block(each) for each in blocks if "flan-t5" in ARCHITECTURES or '"flan-t5"' not in each)
+    return "".join(_block(each) for each in blocks)
 
 
 def _block(block):
