@@ -42,7 +42,7 @@ def _block(block):
     name = re.search(r'(?m)^name = "(.*)"', block)
     for role in ("target", "draft"):
         block = re.sub(rf'(?m)^{role} = ".*"', f'{role} = "./{name and name[1]}-{role}"', block)
-    block = re.sub(r'(?m)^dataset = ".*"', 'dataset = "./prompts.jsonl"', block)
+    block = re.sub(r"(?s)(\[\[tasks\]\].*?\n)(?=\n)", r'\1dataset = "./prompts.jsonl"\n', block)
     for key, value in SIZES.items():
         block = re.sub(rf"(?m)^{key} = \S*", f"{key} = {value}", block)
     return block

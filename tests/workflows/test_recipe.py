@@ -74,7 +74,6 @@ def test_cells_are_picked_by_pair_by_task_and_by_both():
         (f"{PAIR}{TASK}[[rows]]\npair = 'demo'", r"\[\[rows\]\] 1: task is missing; legal: demo-code"),
         (f"{PAIR}{TASK}" + "[[rows]]\npair = 'demo'\ntask = 'demo-code'\n" * 2, "has demo/demo-code twice"),
         (f"rows = []\n{PAIR}{TASK}", "is empty; leave it out"),
-        (f"{PAIR}{TASK}chat = true\nmax_prompt_tokens = 9\n", "drop one"),
         (
             f"{PAIR}{TASK}[[rows]]\npair = 'demo'\ntask = 'demo-code'\npublished = {{svip = 1.5, source = 'a'}}",
             "published names 'svip', which is not among the policies",

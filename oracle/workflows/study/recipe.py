@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from oracle.prompts.sets import DEMOS, HUB_SETS
+from oracle.prompts.tasks import TASKS
 from oracle.shipped import data_path
 from oracle.words import did_you_mean
 from oracle.workflows.diagnose.stages import DRAWN
@@ -225,7 +226,7 @@ def _rows(top: Mapping[str, Any], pairs: Mapping, tasks: Mapping, file: str) -> 
 
 
 def _cell(pair: Mapping, task: Mapping, row: Mapping, usual: Mapping, given: Mapping, where: str) -> Cell:
-    said = {**USUAL, **_known_task(task["name"], task), **usual, **pair, **task, **row, **given}
+    said = {**USUAL, **usual, **_known_task(task["name"], task), **pair, **task, **row, **given}
     published = None
     if "published" in row:
         published = Published(*tables.speedups(row["published"], f"{where}: published"))
@@ -258,8 +259,6 @@ def _cell(pair: Mapping, task: Mapping, row: Mapping, usual: Mapping, given: Map
         max_prompt_tokens=said["max_prompt_tokens"],
         max_new_tokens=said["max_new_tokens"],
     )
-    if prompts.chat and prompts.max_prompt_tokens is not None:
-        raise ValueError(f"{where}: max_prompt_tokens cuts texts, and chat makes prompts that cannot be cut: drop one")
     return Cell(models, prompts, policies, clocked, said["repeats"], said["max_overrun"], published)
 
 
@@ -267,10 +266,14 @@ def _known_task(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """What a known task says of itself; a data set by its name is one.  Raises ValueError for a name that is none."""
     if "dataset" in given:
         return {}
-    legal = (*HUB_SETS, *DEMOS)
+    legal = (*TASKS, *HUB_SETS, *DEMOS)
     if name not in legal:
         raise ValueError(
             f"task {name!r} has no dataset, and is none of those known by name: {', '.join(legal)}; give it a dataset."
             f"{did_you_mean(name, legal)}"
         )
-    return {"dataset": name}
+    known = TASKS.get(name)
+    lengths = {} if known is None else {
+        "max_prompt_tokens": known.prompt_tokens, "max_new_tokens": known.max_new_tokens
+    }  # fmt: skip
+    return {"dataset": name, **lengths}

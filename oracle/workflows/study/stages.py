@@ -21,13 +21,12 @@ from oracle.measure import measure
 from oracle.models.identity import name_of
 from oracle.models.pair import Pair
 from oracle.prompts.chat import Chat
-from oracle.prompts.sets import PromptSet
+from oracle.prompts.sets import PromptSet, load_prompts
 from oracle.records.runs import Runs
 from oracle.records.trace import Trace
 from oracle.workflows.diagnose.stages import DRAWN, reference
 from oracle.workflows.questions import report
 from oracle.workflows.study.kept import as_json
-from oracle.workflows.study.prompts import cut, task_prompts
 from oracle.workflows.study.recipe import Cell
 
 
@@ -54,9 +53,16 @@ class Work:
 
     @functools.cached_property
     def prompts(self) -> PromptSet:
-        """As the models read them; the data set comes first: models are not loaded for one that is not to be had."""
-        found = task_prompts(self.cell.task)
-        return cut(self.pair(), found, self.cell.task.max_prompt_tokens)
+        """As the task has them.  Raises ValueError or RuntimeError where they are not to be had."""
+        task = self.cell.task
+        return load_prompts(
+            task.dataset,
+            split=task.split,
+            limit=task.limit,
+            seed=task.seed,
+            prompt_field=task.prompt_field,
+            prompt_tokens=task.max_prompt_tokens,
+        )
 
     @property
     def options(self) -> dict[str, Any]:
