@@ -35,20 +35,12 @@ def answers(studies: Sequence[Study]) -> Markup:
 
 
 def _answer(study: Study, heading: str) -> Markup:
-    change = _change(study)
-    return join(
-        [
-            _headline(study),
-            tag(heading, "Why"),
-            time_split(study),
-            *(tag("p", text) for text in _why(study)),
-            tag(heading, "What to paste"),
-            *_paste(study),
-            tag(heading, "How sure"),
-            tag("ul", *(tag("li", text) for text in _sure(study))),
-            *([tag(heading, "What would change it"), *(tag("p", text) for text in change)] if change else []),
-        ]
-    )
+    why = [tag(heading, "Why"), time_split(study), *(tag("p", text) for text in _why(study))]
+    sure = tag("ul", *(tag("li", text) for text in _sure(study)))
+    rest = [tag(heading, "What to paste"), *_paste(study), tag(heading, "How sure"), sure]
+    if change := _change(study):
+        rest += [tag(heading, "What would change it"), *(tag("p", text) for text in change)]
+    return join([_headline(study), tag("div", tag("div", join(why)), tag("div", join(rest)), class_="columns")])
 
 
 # --- faster or slower -------------------------------------------------------------------------------------------------
@@ -61,9 +53,9 @@ def _headline(study: Study) -> Markup:
         word, advice, now = answer(_judged(study)), study.tuned.sentences[0], _untouched(study)
     else:
         first, *more = words.headline(found)
-        word, advice, now = outcome(found), " ".join(more).removeprefix("ADVICE: "), first.partition(". ")[2]
-        advice = f"{advice[0].upper()}{advice[1:]}"
-    lead = tag("p", tag("strong", word.capitalize(), class_=word), " ", tag("span", advice), class_="lead")
+        word, now = outcome(found), first.partition(". ")[2]
+        advice = f"Advice: {' '.join(more).removeprefix('ADVICE: ')}"
+    lead = tag("p", tag("strong", f"{word.capitalize()}.", class_=word), " ", tag("span", advice), class_="lead")
     return join([lead, *([tag("p", now)] if now else [])])
 
 

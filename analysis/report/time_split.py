@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from analysis.gains.loss import Iteration, iteration
 from analysis.plots.time import PARTS, split
@@ -11,6 +11,7 @@ from analysis.study import Study, canonical
 from analysis.verdict import time_words
 
 _KINDS = ("kept", "refused", "checking", "overhead")  # of `PARTS`, as the style sheet calls them
+_ALONE = "alone"  # the bar of no draft
 _PLAIN = 1.0  # step of the target alone: what a token takes without a draft
 _DEFAULT = "dynamic"
 
@@ -18,9 +19,10 @@ _DEFAULT = "dynamic"
 def time_split(study: Study) -> Markup:
     """The bars: the advised setting (or the best that was tried), the library's default, no draft; and in words."""
     first = iteration(study.trace, study.best)
-    bars = [(first.policy, split(first)), *_default(study), ("no draft", (0.0, 0.0, _PLAIN, 0.0))]
-    longest = max(sum(parts) for _, parts in bars)
-    rows = [tag("li", *_row(name, parts, longest)) for name, parts in bars]
+    bars = [(first.policy, split(first)), *_default(study)]
+    longest = max(_PLAIN, *(sum(parts) for _, parts in bars))
+    rows = [tag("li", *_row(name, dict(zip(_KINDS, parts, strict=True)), longest)) for name, parts in bars]
+    rows.append(tag("li", *_row("no draft", {_ALONE: _PLAIN}, longest)))
     shares = split(first) / sum(split(first))
     legend = [
         tag("li", tag("span", "", class_=f"key {kind}"), f" {name} {share:.0%}")
@@ -28,7 +30,7 @@ def time_split(study: Study) -> Markup:
     ]
     return join(
         [
-            tag("p", "Time of one token, in steps of the target alone; shorter is faster.", class_="note"),
+            tag("p", "Time of one token, in steps of the target alone: shorter is faster. Shares are of the first bar.", class_="note"),
             tag("ul", *rows, class_="bars"),
             tag("ul", *legend, class_="legend"),
             tag("p", sentence(first)),
@@ -52,9 +54,9 @@ def _default(study: Study) -> list[tuple[str, Sequence[float]]]:
     return [(f"{each.policy} (nothing set)", split(iteration(study.trace, each))) for each in others]
 
 
-def _row(name: str, parts: Sequence[float], longest: float) -> tuple[Markup, ...]:
+def _row(name: str, parts: Mapping[str, float], longest: float) -> tuple[Markup, ...]:
     pieces, at = [], 0.0
-    for kind, part in zip(_KINDS, parts, strict=True):
+    for kind, part in parts.items():
         width = 100 * max(part, 0) / longest
         if width > 0:
             pieces.append(f'<rect class="{kind}" x="{at:.2f}" y="0" width="{width:.2f}" height="10"/>')
@@ -65,4 +67,4 @@ def _row(name: str, parts: Sequence[float], longest: float) -> tuple[Markup, ...
         f'<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">{"".join(pieces)}{line}'
         "</svg>"
     )
-    return tag("code", name), tag("b", f"{sum(parts):.2f}"), bar
+    return tag("code", name), tag("b", f"{sum(parts.values()):.2f}"), bar
