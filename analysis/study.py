@@ -35,7 +35,13 @@ if TYPE_CHECKING:
 
 ASSUMED = CostModel(draft=DEFAULT_DRAFT)
 DRAWS = 200  # of each family's goodness-of-fit test
-STEPS = ("replaying policies", "tuning", "fitting and testing distributions", "coming to a verdict", "climbing the ladder")
+STEPS = (
+    "replaying policies",
+    "tuning",
+    "fitting and testing distributions",
+    "coming to a verdict",
+    "climbing the ladder",
+)
 Decode = Callable[[list[int]], list[str]]  # token ids -> one string for each of them
 
 

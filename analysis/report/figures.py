@@ -125,11 +125,14 @@ def iterations_figure(study: Study, prompt: int = 0) -> Markup:
     return _picture(
         plot_iterations(study.trace, results=real[:3], prompt=prompt),
         f"Iterations of prompt {study.trace.ids[prompt]} of {study.name} along its text, by the oracle and by policies.",
-        join([
-            tag("a", f"Prompt {study.trace.ids[prompt]}", href=prompt_address(study, prompt)),
-            ": a row a policy, a bar an iteration. Thick bars are accepted tokens, thin ones what was drafted and"
-            " refused; the first row is the oracle (detect).",
-        ], ""),
+        join(
+            [
+                tag("a", f"Prompt {study.trace.ids[prompt]}", href=prompt_address(study, prompt)),
+                ": a row a policy, a bar an iteration. Thick bars are accepted tokens, thin ones what was drafted and"
+                " refused; the first row is the oracle (detect).",
+            ],
+            "",
+        ),
     )
 
 

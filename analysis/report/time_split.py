@@ -30,7 +30,11 @@ def time_split(study: Study) -> Markup:
     ]
     return join(
         [
-            tag("p", "Time of one token, in steps of the target alone: shorter is faster. Shares are of the first bar.", class_="note"),
+            tag(
+                "p",
+                "Time of one token, in steps of the target alone: shorter is faster. Shares are of the first bar.",
+                class_="note",
+            ),
             tag("ul", *rows, class_="bars"),
             tag("ul", *legend, class_="legend"),
             tag("p", sentence(first)),
@@ -50,7 +54,9 @@ def _default(study: Study) -> list[tuple[str, Sequence[float]]]:
     if found is not None:
         same = canonical(found.default) == canonical(study.best.policy)
         return [] if same else [(f"{found.default} (nothing set)", split(found.causes.iteration))]
-    others = (each for each in study.results if each is not study.best and canonical(each.policy) == canonical(_DEFAULT))
+    others = (
+        each for each in study.results if each is not study.best and canonical(each.policy) == canonical(_DEFAULT)
+    )
     return [(f"{each.policy} (nothing set)", split(iteration(study.trace, each))) for each in others]
 
 
