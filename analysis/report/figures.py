@@ -124,7 +124,8 @@ def iterations_figure(study: Study, prompt: int = 0) -> Markup:
     real = [result for result in study.shown if not is_oracle(result.policy)]
     return _picture(
         plot_iterations(study.trace, results=real[:3], prompt=prompt),
-        f"Iterations of prompt {study.trace.ids[prompt]} of {study.name} along its text, by the oracle and by policies.",
+        f"Iterations of prompt {study.trace.ids[prompt]} of {study.name} along its text, by the oracle and by"
+        " policies.",
         join(
             [
                 tag("a", f"Prompt {study.trace.ids[prompt]}", href=prompt_address(study, prompt)),
