@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+
+import numpy as np
 
 from analysis.gains.loss import Iteration, iteration
 from analysis.plots.time import PARTS, split
@@ -48,7 +50,7 @@ def sentence(each: Iteration) -> str:
     return f"{text[0].upper()}{text[1:]}"
 
 
-def _default(study: Study) -> list[tuple[str, Sequence[float]]]:
+def _default(study: Study) -> list[tuple[str, np.ndarray]]:
     """What the library does by itself, where it is another policy and was replayed."""
     found = study.source.diagnosis
     if found is not None:
