@@ -63,6 +63,9 @@ class CostModel:
 
     ``CostModel(draft=0.1)`` is the textbook case: a draft step costs 0.1 of a target step, and verifying several tokens
     costs the same as producing one.  Where a field is None, the field in brackets is used.
+
+    Context is all that a pass attends to: the prompt and the text so far.  That holds for an encoder-decoder too, whose
+    decoder attends to the encoded prompt besides its own text; what its encoder takes, once a prompt, is prefill.
     """
 
     draft: float  # a draft step that reads one token; where there is a draft_phase: one beyond its last count

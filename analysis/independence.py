@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.describe.statistics import Sample
+from analysis.intervals import p_words
 from oracle.records.trace import Trace
 
 LEVEL = 0.05
@@ -69,8 +70,9 @@ class IidTest:
         if self.rejected is None:
             return "Whether acceptance is i.i.d. cannot be told: too few tokens or rejections; collect more prompts."
         each = {"shape of the oracle SL": self.p_shape, "differences between prompts": self.p_spread}
-        parts = "; ".join(f"{name}: {p:.2g}" for name, p in each.items() if not math.isnan(p))
-        tested = f"permutation test, {self.draws} draws, p = {self.p:.2g}; {parts}"
+        parts = "; ".join(f"{name}: {p_words(p, self.draws)}" for name, p in each.items() if not math.isnan(p))
+        p = p_words(self.p, self.draws)
+        tested = f"permutation test, {self.draws} draws, p {p if p.startswith('<=') else f'= {p}'}; {parts}"
         if self.rejected:
             why = {
                 "shape": "the lengths of runs are not those of coin flips",

@@ -55,6 +55,20 @@ class Estimate:
         return f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g})"
 
 
+def p_words(p: float, draws: int) -> str:
+    """A p-value from ``draws`` samples: "0.0125", or "<= 0.005" where none of them was as far; "-" for NaN."""
+    if np.isnan(p):
+        return "-"
+    least = 1 / (draws + 1)
+    return f"<= {least:.2g}" if p <= least else f"{p:.2g}"
+
+
+def ends(name: str, estimate: Estimate | None) -> dict[str, float]:
+    """A number and its interval as columns of a table: ``name``, ``name_low``, ``name_high``; NaN for None."""
+    found = Estimate(np.nan, np.nan, np.nan) if estimate is None else estimate
+    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+
+
 def units(prompts: int) -> np.ndarray:
     """Resampling unit of every prompt, int64 [P]: itself, or one of ``MAX_UNITS`` groups dealt in a fixed order."""
     if prompts <= MAX_UNITS:

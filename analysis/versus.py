@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from analysis.belonging import ROLES, WEIGHTS, Side, other_form, together
 from analysis.cost import CostModel
 from analysis.describe.signals import accepted_first
-from analysis.intervals import Estimate, ratio, share_bands, t_975, weighed
+from analysis.intervals import Estimate, ends, ratio, share_bands, t_975, weighed
 from analysis.replay.drafts import NotRecorded
 from analysis.replay.result import Totals
 from analysis.replay.simulate import USUAL, simulate_totals
 from oracle.policies import Policy
 from oracle.policies.names import name_of
+from oracle.records.shown import Shown
 from oracle.records.trace import Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # What a trace says of how it was made, beside which models made it, and what to call it.
 _SETTINGS = {"decoding": "decoding", "reference": "text recorded from", "draft_kind": "kind of draft", "chat": "chat"}
@@ -44,8 +49,8 @@ class Row:
     ratio: Estimate
 
 
-@dataclass(frozen=True)
-class Versus:
+@dataclass(frozen=True, repr=False)
+class Versus(Shown):
     """Two traces on the prompts that both hold: same id, same tokens, same limit."""
 
     differences: tuple[Difference, ...]
@@ -59,6 +64,25 @@ class Versus:
     rows: tuple[Row, ...]
     left_out: dict[str, str]  # policies that one of them cannot replay, and why
     notes: tuple[str, ...]  # whether prices and traces belong together, as far as that is not known
+
+    def in_short(self) -> str:
+        apart = f", {self.different_texts:,} with other texts" if self.different_texts else ""
+        return f"{len(self.rows)} policies on {self.prompts:,} common prompts{apart}, {self.compares}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a policy; ``ratio`` is above 1 where the second trace is faster."""
+        import pandas as pd
+
+        rows = [
+            {
+                "policy": each.policy,
+                **ends("first", each.first),
+                **ends("second", each.second),
+                **ends("ratio", each.ratio),
+            }
+            for each in self.rows
+        ]
+        return pd.DataFrame(rows)
 
 
 def versus(

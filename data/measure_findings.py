@@ -15,8 +15,8 @@ import numpy as np
 
 import oracle
 from analysis.cost import CostModel
+from analysis.examine import findings
 from analysis.ladder import words
-from analysis.study import findings
 from oracle.collect import summarize
 from oracle.commands.programs import plain
 

@@ -5,6 +5,7 @@ than float32; it also takes the matrices one by one, where the equal shapes of a
 """
 
 import math
+import re
 from collections.abc import Callable
 
 import torch
@@ -53,7 +54,8 @@ def orthogonal(matrices: Tensor, iterations: int = 5) -> Tensor:
 
 def optimisers(model: nn.Module, muon_lr: float, adam_lr: float) -> list[torch.optim.Optimizer]:
     """Muon twice, each for every other matrix of the layers, so that they can step side by side; AdamW for the rest."""
-    matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and ".layers." in name]
+    hidden = re.compile(r"\.(layers|layer)\.(?!.*relative_attention_bias)")  # a bias by distance is an embedding
+    matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and hidden.search(name)]
     chosen = set(matrices)
     others = [p for p in model.parameters() if p not in chosen]
     return [

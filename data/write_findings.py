@@ -53,13 +53,18 @@ bfloat16 arithmetic, in texts of 32 tokens; beyond contexts of 61 to 147 tokens 
 *Agreement*: how often the draft's next token is the target's own. *Oracle SL*: draft tokens in a row that were right,
 plus the one that was wrong. *Published*: Mamou et al., arXiv 2405.04304, other pairs and longer texts.
 
+## The recording that comes along
+
+The same pair on the demo prompts, 80 of them: `oracle plot variance`, `oracle plot position`,
+`oracle plot iterations --prompt 38`, `oracle plot time --draft-cost 0.3`.
+
 ![Oracle SL beside published values](variance.png)
 
 ![Oracle SL along the text](position.png)
 
-![One MBPP prompt, iteration by iteration](iterations.png)
+![One prompt, iteration by iteration](iterations.png)
 
-*`oracle plot mbpp-trace alpaca-trace variance`, `... position`, `oracle plot mbpp-trace iterations --prompt 38`.*
+![Where the time of a token goes](time.png)
 {sections}"""
 
 SECTION = """

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from analysis.closed_form import predict
     from analysis.cost import CostModel
+    from analysis.examine import Source
     from analysis.measured.until import Until
     from analysis.plots import (
         plot_calibration,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
         plot_variance,
         save,
     )
-    from analysis.study import Source
     from analysis.validation.validate import Budget
     from oracle.collect import collect
     from oracle.measure import measure
@@ -45,8 +45,9 @@ if TYPE_CHECKING:
     from oracle.prompts.sets import load_prompts
     from oracle.records.runs import Runs
     from oracle.records.trace import Trace
+    from oracle.shipped import sample
     from oracle.workflows.diagnose import Diagnosis, diagnose
-    from oracle.workflows.study import calibrate, compare_traces, fit, ladder, report, simulate, stats
+    from oracle.workflows.questions import calibrate, compare_traces, fit, ladder, report, simulate, stats
     from oracle.workflows.train import train
     from oracle.workflows.tune import tune
     from oracle.workflows.validate import compare, validate
@@ -57,7 +58,7 @@ __all__ = [
     "measure", "parse", "plot_calibration", "plot_compare", "plot_errors", "plot_hazard", "plot_headroom",
     "plot_heatmap", "plot_histogram", "plot_iterations", "plot_position", "plot_prediction", "plot_roc",
     "plot_simulated_vs_measured", "plot_surface", "plot_survival", "plot_time", "plot_variance", "predict", "report",
-    "save", "simulate", "stats", "train", "tune", "validate",
+    "sample", "save", "simulate", "stats", "train", "tune", "validate",
 ]  # fmt: skip
 
 _MODULES = {
@@ -65,7 +66,7 @@ _MODULES = {
     "analysis.cost": ("CostModel",),
     "analysis.plots": (*(name for name in __all__ if name.startswith("plot_")), "save"),
     "analysis.measured.until": ("Until",),
-    "analysis.study": ("Source",),
+    "analysis.examine": ("Source",),
     "analysis.validation.validate": ("Budget",),
     "oracle.collect": ("collect",),
     "oracle.measure": ("measure",),
@@ -76,8 +77,9 @@ _MODULES = {
     "oracle.prompts.sets": ("load_prompts",),
     "oracle.records.runs": ("Runs",),
     "oracle.records.trace": ("Trace",),
+    "oracle.shipped": ("sample",),
     "oracle.workflows.diagnose": ("Diagnosis", "diagnose"),
-    "oracle.workflows.study": ("calibrate", "compare_traces", "fit", "ladder", "report", "simulate", "stats"),
+    "oracle.workflows.questions": ("calibrate", "compare_traces", "fit", "ladder", "report", "simulate", "stats"),
     "oracle.workflows.train": ("train",),
     "oracle.workflows.tune": ("tune",),
     "oracle.workflows.validate": ("compare", "validate"),

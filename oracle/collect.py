@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oracle.drafts.kinds import PromptLookup
 from oracle.models.checks import check_pair
 from oracle.models.identity import describe
 from oracle.models.pair import Pair
 from oracle.progress import bar
 from oracle.prompts.chat import Chat
-from oracle.prompts.encode import Encoded, digest, encode
+from oracle.prompts.encode import Encoded, digest, encode, longest_text
 from oracle.prompts.facts import PromptFacts, expect_some, form_meta, look, of_texts, settled_chat, warn_of
 from oracle.records.spread import standard_deviation
 from oracle.records.trace import FOLDER, Trace, to_table
@@ -42,6 +43,7 @@ _BINDING = (
     "dtype",
     "draft.dtype",
     "eos_token_ids",
+    "decoder_start_token_id",
     "max_new_tokens",
     "max_overrun",
     "top_k",
@@ -116,6 +118,7 @@ def collect(
     if reference not in REFERENCES:
         raise ValueError(f"reference is {reference!r}; legal: {', '.join(REFERENCES)}")
     check_pair(pair)
+    settings |= _rounds(pair, settings)
     template = settled_chat(chat, FOLDER, out, resume=resume)
     encoded, skipped = encode(pair, prompts, max_new_tokens, template or False)
     source = getattr(prompts, "source", {"dataset": "given in memory"})
@@ -151,6 +154,18 @@ def summarize(trace: Trace) -> Collected:
     )
 
 
+def _rounds(pair: Pair, settings: dict[str, Any]) -> dict[str, Any]:
+    """What the meta says of the rounds of a lookup.  Raises ValueError for a draft that cannot be recorded."""
+    if reason := pair.drafting.unrecordable():
+        raise ValueError(f"the draft ({pair.drafting.name(pair)}) cannot be recorded: {reason}")
+    if not isinstance(pair.drafting, PromptLookup):
+        return {}
+    if "top_k" in settings:
+        raise ValueError(f"top_k={settings['top_k']}: {pair.drafting} gives no probabilities; leave top_k out")
+    del settings["max_overrun"]
+    return {"draft_kind": "round", "round_limit": pair.drafting.tokens, "round_ends": True, "round_clipped": False}
+
+
 def _run(pair: Pair, encoded: Sequence[Encoded], folder: Writing, progress: bool) -> int:
     """Collect and write what is missing, one part a batch; returns the target's tokens in it."""
     from oracle.models.decoding import neutral
@@ -166,11 +181,13 @@ def _run(pair: Pair, encoded: Sequence[Encoded], folder: Writing, progress: bool
     ):
         if not left:
             return 0
-        how = way(pair, max(len(item.tokens) + item.max_new_tokens for item in encoded))
+        how = way(pair, longest_text(pair, encoded))
         FOLDER.write_meta(folder.path, meta | {"reading": how.facts()})
         for batch in batches:
             with _memory_errors(meta["batch_size"]):
-                records = record_batch(pair, batch, meta["max_overrun"], how, meta["reference"], meta.get("top_k", 0))
+                records = record_batch(
+                    pair, batch, meta.get("max_overrun", 0), how, meta["reference"], meta.get("top_k", 0)
+                )
             folder.add(batch[0].index, to_table(records))
             tokens += sum(len(record.target_tokens) for record in records)
             advance(len(batch), f"{tokens / (time.perf_counter() - started):.0f} tokens/s")
@@ -189,18 +206,20 @@ def _missing(encoded: Sequence[Encoded], size: int, done: set[str | int]) -> lis
 
 def _facts(pair: Pair, encoded: Sequence[Encoded]) -> dict[str, Any]:
     from oracle.models.checks import remarks
-    from oracle.models.configs import eos_token_ids
+    from oracle.models.configs import eos_token_ids, start_token_id
 
+    start = start_token_id(pair)
     return {
         "pair": pair.name,
         **pair.info,
         "target": describe(pair.target),
-        "draft": describe(pair.draft),
+        "draft": pair.drafting.facts(pair),
         "dtype": str(pair.target.dtype).removeprefix("torch."),
         "device": str(pair.target.device),
         "prompts_planned": len(encoded),
         "prompts_sha256": digest(encoded),
         "eos_token_ids": list(eos_token_ids(pair)),
+        **({} if start is None else {"decoder_start_token_id": start}),
         "decoding": "greedy",
         **({"remarks": list(said)} if (said := remarks(pair)) else {}),
         "versions": {name: importlib.metadata.version(name) for name in _PACKAGES},

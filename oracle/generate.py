@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import PreTrainedModel
 
-from oracle.models.checks import unequal_rows
+from oracle.models import compat
+from oracle.models.checks import needs_decoder_mask, unequal_rows
 from oracle.models.decoding import greedy_config, neutral
 from oracle.models.pair import Pair
 from oracle.models.scores import check_pass
 from oracle.models.view import views
-from oracle.policies.library import SCHEDULES, Settings
+from oracle.policies.contract import Policy, State
+from oracle.policies.library import SCHEDULES, Settings, settings_of
 from oracle.records.runs import ITERATION_COLUMNS
 from oracle.timing import Clock
 
@@ -37,38 +38,56 @@ class Observed:
     tokens_after: (
         float  # num_assistant_tokens that the call left in the draft's config, for a schedule that carries it over
     )
+    threshold_after: float = 0.0  # assistant_confidence_threshold there, for releases that carry a refitted one over
 
 
 def assisted(pair: Pair, prompt: np.ndarray, settings: Settings, *, max_new_tokens: int, clock: Clock) -> Observed:
-    """``target.generate(assistant_model=draft)``, greedy, on one prompt (int [P], P >= 1).
+    """``target.generate`` with the pair's draft, greedy, on one prompt (int [P], P >= 1).
+
+    ``assistant_model=draft``, or what `oracle.drafts.kinds` says of drafts that are no model of their own.
 
     Raises ValueError for settings that the library would silently take for others, and RuntimeError when the observed
     run was not under these settings.
     """
     check_settings(pair, settings)
     lookaheads = settings.lookaheads(max_new_tokens)
-    watch = _Watch(clock, len(prompt), settings.adaptive, lookaheads)
-    with neutral(pair):
-        config = pair.draft.generation_config  # a fresh one: `neutral` restores the draft's own
-        config.num_assistant_tokens = settings.tokens
-        config.num_assistant_tokens_schedule = settings.schedule
-        config.assistant_confidence_threshold = float(settings.threshold)
+    watch = _Watch(clock, _before(pair, prompt), settings.adaptive, lookaheads, pair.drafting.length)
+    with neutral(pair), pair.drafting.around(pair):
+        told = pair.drafting.settings_of(pair)
+        if told is not None:
+            config = told.generation_config  # a fresh one: `neutral` restores the model's own
+            config.num_assistant_tokens = settings.tokens
+            config.num_assistant_tokens_schedule = settings.schedule
+            config.assistant_confidence_threshold = float(settings.threshold)
         with _watched_generator(pair.target, watch), _watched_forward(pair, watch), _own_advice_unheard():
-            text, start, end = _call(pair, prompt, max_new_tokens, clock, pair.draft)
-        after = config.num_assistant_tokens
+            text, start, end = _call(pair, prompt, max_new_tokens, clock, settings)
+        if told is None:
+            after = settings.tokens, float(settings.threshold)
+        else:
+            left = told.generation_config
+            after = left.num_assistant_tokens, float(left.assistant_confidence_threshold)
     watch.check_numbers()
-    observed = _assisted_rows(watch.rounds, text, start, end, after)
+    observed = _assisted_rows(watch.rounds, text, start, end, *after, generator=pair.drafting.generator)
     _check_in_force(observed, settings, lookaheads)
     return observed
 
 
 def plain(pair: Pair, prompt: np.ndarray, *, max_new_tokens: int, clock: Clock) -> Observed:
     """``target.generate`` without a draft, greedy, on one prompt (int [P], P >= 1): an iteration is one token."""
-    watch = _Watch(clock, len(prompt))
+    watch = _Watch(clock, _before(pair, prompt))
     with neutral(pair), _watched_forward(pair, watch):
         text, start, end = _call(pair, prompt, max_new_tokens, clock)
     watch.check_numbers()
-    return _plain_rows(watch.forwards, len(prompt), text, start, end)
+    return _plain_rows(watch.forwards, text, start, end)
+
+
+def library_settings(pair: Pair, policy: Policy, state: State | None = None) -> Settings | None:
+    """`settings_of` the policy; None too where the library does not follow them with this pair's kind of draft.
+
+    What it does not follow runs in the toolkit's own loop.
+    """
+    found = settings_of(policy, state)
+    return None if found is None or pair.drafting.lacks(found) else found
 
 
 def check_settings(pair: Pair, settings: Settings) -> None:
@@ -78,24 +97,36 @@ def check_settings(pair: Pair, settings: Settings) -> None:
             f"schedule {settings.schedule!r} is not one that the library knows (it would take it for constant); "
             f"legal: {', '.join(SCHEDULES)}; `dynamic` is constant with a threshold above 0"
         )
+    if lacking := pair.drafting.lacks(settings):
+        raise ValueError(
+            f"the library {lacking}: it cannot follow these settings ({settings}); take constant:tokens={settings.tokens}"
+        )
     if problem := unequal_rows(pair):
         raise ValueError(problem)
 
 
 def _call(
-    pair: Pair, prompt: np.ndarray, max_new_tokens: int, clock: Clock, draft: PreTrainedModel | None = None
+    pair: Pair, prompt: np.ndarray, max_new_tokens: int, clock: Clock, settings: Settings | None = None
 ) -> tuple[np.ndarray, float, float]:
-    """New tokens, and the clock before and after."""
+    """New tokens, and the clock before and after; without ``settings`` the target alone."""
     target, _ = views(pair)
     ids = torch.from_numpy(np.asarray(prompt, dtype=np.int64)).to(target.device)[None]
     config = greedy_config(pair, max_new_tokens)
+    drafts = {} if settings is None else pair.drafting.asked(pair, config, settings)
     mask = torch.ones_like(ids)
+    extra = {"decoder_attention_mask": mask[:, :1]} if drafts and needs_decoder_mask(pair) else {}
+    before = _before(pair, prompt)
     start = clock()
     with torch.inference_mode():
         write: Any = pair.target.generate  # a model's class decides whether it has one
-        output = write(ids, attention_mask=mask, generation_config=config, assistant_model=draft)
+        output = write(ids, attention_mask=mask, generation_config=config, **drafts, **extra)
     end = clock()
-    return output[0, ids.shape[1] :].cpu().numpy().astype(np.int32), start, end
+    return output[0, before:].cpu().numpy().astype(np.int32), start, end
+
+
+def _before(pair: Pair, prompt: np.ndarray) -> int:
+    """Positions of the library's own text before the new tokens."""
+    return len(views(pair)[0].opening(prompt))
 
 
 @dataclass
@@ -103,9 +134,10 @@ class _Watch:
     """Notes of one call.  Plain lists and clock readings only, so that taking them costs next to nothing."""
 
     clock: Clock
-    prompt: int  # tokens
+    prompt: int  # positions before the new tokens
     adaptive: bool = True
     lookaheads: list[int] | None = None  # what each draft's own length is set to; None: the library's schedule decides
+    length: str = "num_assistant_tokens"  # what the generator calls the length of its next draft
     rounds: list[dict[str, Any]] = field(default_factory=list)
     forwards: list[tuple[float, float]] = field(default_factory=list)  # start and end of every target pass
     drafting: bool = False  # the draft may be the target itself: its passes are not target passes
@@ -118,18 +150,18 @@ class _Watch:
 
     def attach(self, generator: Any) -> None:
         """Watch a candidate generator that the library has built for this call."""
-        if not self.adaptive:
-            # The library refits the threshold while this field is not 0; what stops a draft reads another field.
-            generator.assistant_generation_config.assistant_confidence_threshold = 0.0
+        reads = hasattr(generator, "assistant_model")  # what looks tokens up has no settings of a draft
+        if not self.adaptive and reads:
+            compat.hold_threshold(generator)
         get, update = generator.get_candidates, generator.update_candidate_strategy
 
         def get_candidates(ids, *args, **kwargs):
             if self.lookaheads is not None:
-                generator.num_assistant_tokens = self.lookaheads[len(self.rounds)]
+                setattr(generator, self.length, self.lookaheads[len(self.rounds)])
             note = {
                 "position": ids.shape[1] - self.prompt,
-                "budget": generator.num_assistant_tokens,
-                "threshold": float(generator.generation_config.assistant_confidence_threshold),
+                "budget": getattr(generator, self.length),
+                "threshold": compat.threshold_in_force(generator) if reads else 0.0,
                 "generator": type(generator).__name__,
             }
             note["draft_start"] = self.clock()
@@ -208,10 +240,19 @@ def _watched_forward(pair: Pair, watch: _Watch) -> Iterator[None]:
             handle.remove()
 
 
-def _assisted_rows(rounds: list[dict[str, Any]], text: np.ndarray, start: float, end: float, after: float) -> Observed:
-    if {note["generator"] for note in rounds} != {"AssistedCandidateGenerator"}:
+def _assisted_rows(
+    rounds: list[dict[str, Any]],
+    text: np.ndarray,
+    start: float,
+    end: float,
+    tokens: float,
+    threshold: float,
+    *,
+    generator: str,
+) -> Observed:
+    if {note["generator"] for note in rounds} != {generator}:
         names = sorted({note["generator"] for note in rounds})
-        raise RuntimeError(f"the library drafted with {names or 'nothing'}, not with AssistedCandidateGenerator")
+        raise RuntimeError(f"the library drafted with {names or 'nothing'}, not with {generator}")
     begun = [note["draft_start"] for note in rounds]
     verified = [note["verify_end"] for note in rounds]
     rest = np.subtract(begun, [start, *verified[:-1]])
@@ -227,12 +268,10 @@ def _assisted_rows(rounds: list[dict[str, Any]], text: np.ndarray, start: float,
         "rest_seconds": rest,
     }
     prefill = end - start if len(rounds) == 1 else verified[0] - start
-    return Observed(text, end - start, prefill, columns_of(columns | seconds), after)
+    return Observed(text, end - start, prefill, columns_of(columns | seconds), tokens, threshold)
 
 
-def _plain_rows(
-    forwards: list[tuple[float, float]], prompt: int, text: np.ndarray, start: float, end: float
-) -> Observed:
+def _plain_rows(forwards: list[tuple[float, float]], text: np.ndarray, start: float, end: float) -> Observed:
     if len(forwards) < len(text):
         raise RuntimeError(
             f"{len(forwards)} target passes were seen for {len(text)} tokens: the model hides its forward pass"

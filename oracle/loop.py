@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from oracle.drafts.kinds import PromptLookup
+from oracle.drafts.lookup import Occurrences
 from oracle.generate import Observed, columns_of
 from oracle.models.abilities import Abilities
 from oracle.models.decoding import neutral
 from oracle.models.pair import Pair
 from oracle.models.scores import check_pass, distribution, largest
 from oracle.models.view import Reader, views
-from oracle.policies.contract import SIGNALS, Policy, Signals, State, ask, budget_of, sent_of, stops_at
+from oracle.policies.contract import SIGNALS, Policy, Signals, State, Unavailable, ask, budget_of, sent_of, stops_at
 from oracle.timing import Clock
 
 
@@ -32,23 +34,28 @@ def draft_and_verify(
     now: State = ask(policy, "start", 1) if state is None else state
     both = views(pair)
     stop = set(both[0].stop)
+    looked = Occurrences(pair.drafting.ngram, stop) if isinstance(pair.drafting, PromptLookup) else None
     rows: list[dict[str, Any]] = []
     with neutral(pair):
         start = last = clock()
-        target, draft = (Reader(view) for view in both)
-        text = [int(token) for token in prompt]
-        end = len(text) + max_new_tokens
+        target, draft = (Reader(view, prompt) for view in both)
+        text = [int(token) for token in both[0].opening(prompt)]
+        begin, end = len(text), len(text) + max_new_tokens
         while len(text) < end and not (rows and text[-1] in stop):
             budget = int(np.max(budget_of(policy, now)))
             begun = clock()
-            drafted, passes, signals = propose(draft, text, policy, now, min(budget, end - len(text) - 1), stop)
+            left = end - len(text)
+            if looked is not None:  # not clipped to the room that is left, as in the library
+                drafted, passes, signals = look_up(looked, text, policy, now, budget if left > 1 else 0)
+            else:
+                drafted, passes, signals = propose(draft, text, policy, now, min(budget, left - 1), stop)
             proposed = clock()
             choices = read_on(target, text + drafted, keep=len(drafted) + 1).argmax(-1).tolist()
             passed = clock()
-            emitted = accept(drafted, choices, stop)
+            emitted = accept(drafted, choices, stop)[:left]
             accepted = len(emitted) - 1
             counts = {"drafted": len(drafted), "accepted": accepted, "passes": passes, "budget": budget}
-            rows.append({"position": len(text) - len(prompt)} | counts)
+            rows.append({"position": len(text) - begin} | counts)
             text += emitted
             target.forget(len(text) - 1)
             draft.forget(len(text) - 1)
@@ -66,7 +73,7 @@ def draft_and_verify(
         {name: [row[name] for row in rows] for name in rows[0]} | {"threshold": np.full(len(rows), np.nan)}
     )
     prefill = finish - start if len(rows) == 1 else rows[0]["prefill"]
-    return Observed(np.array(text[len(prompt) :], np.int32), finish - start, prefill, columns, 0), now
+    return Observed(np.array(text[begin:], np.int32), finish - start, prefill, columns, 0), now
 
 
 def propose(
@@ -94,6 +101,27 @@ def propose(
     return drafted[:sent], passes, signals
 
 
+def look_up(
+    occurrences: Occurrences, text: list[int], policy: Policy, state: State, limit: int
+) -> tuple[list[int], int, Signals]:
+    """As `propose`, by n-gram lookup: tokens come all at once and without probabilities."""
+    found = occurrences.candidates(text, limit)
+    answer = stops_at(policy, _mute(policy, len(found)), state) if found else None
+    stops = np.flatnonzero(answer[0]) if answer is not None else np.zeros(0, int)
+    passes = int(stops[0]) + 1 if len(stops) else len(found)
+    sent = int(sent_of(policy, np.array([passes]), np.array([len(stops) > 0]), state)[0])
+    return found[:sent], passes, _mute(policy, passes)
+
+
+def _mute(policy: Policy, size: int) -> Signals:
+    """Of a draft of so many tokens, with no probability of any."""
+
+    def read(name: str) -> np.ndarray:
+        raise Unavailable(f"policy {policy} reads {name} of each token, and n-gram lookup gives no probabilities")
+
+    return Signals((1, size), read, lambda k: read(f"the {k} largest probabilities"))
+
+
 def _row(seen: dict[str, list[float]], rows: list[torch.Tensor]) -> Signals:
     """One draft's signals, float32 [1, tokens] each; ``rows`` are the logits of each token, float [V]."""
     held = list(rows)  # the draft may go on
@@ -119,8 +147,18 @@ def read_on(reader: Reader, text: list[int], keep: int) -> torch.Tensor:
     return reader.read(torch.tensor(text[reader.length :]), keep)
 
 
-def check_rollback(pair: Pair) -> None:
-    """Raise ValueError unless both models go on from an earlier token as if they had seen no later one."""
+def check_loop(pair: Pair, policy: Policy) -> None:
+    """Raise ValueError unless the loop can run ``policy`` with this pair's draft.
+
+    Both models must go on from an earlier token as if they had seen no later one.
+    """
+    if not pair.drafting.shares_ids:
+        raise ValueError(
+            f"policy {policy} runs in the toolkit's own loop, which gives the draft the target's token ids, and this "
+            "draft has a tokenizer of its own; take constant, dynamic, heuristic or heuristic_transient"
+        )
+    if isinstance(pair.drafting, PromptLookup):
+        _expect_counting(policy)
     with neutral(pair):
         for view in views(pair):
             if not Abilities(view).rolls_back:
@@ -128,3 +166,13 @@ def check_rollback(pair: Pair) -> None:
                     f"the {view.role} ({type(view.model).__name__}) cannot forget the tokens of a draft that was "
                     "rejected, so no policy of the toolkit's own loop can be measured on it; choose another model"
                 )
+
+
+def _expect_counting(policy: Policy) -> None:
+    """Raise ValueError for a policy that reads probabilities."""
+    state, one = ask(policy, "start", 1), np.ones(1, np.int64)
+    try:
+        stops_at(policy, _mute(policy, 1), state)
+        ask(policy, "update", state, one, one, _mute(policy, 1))
+    except Unavailable as error:
+        raise ValueError(f"{error}; take one that counts, such as constant, heuristic or staircase") from None

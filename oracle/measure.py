@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
+from oracle.drafts.kinds import PromptLookup
 from oracle.models.checks import check_pair
 from oracle.models.identity import facts
 from oracle.models.pair import Pair
 from oracle.progress import bar
 from oracle.prompts.chat import Chat
-from oracle.prompts.encode import Encoded, digest, encode
+from oracle.prompts.encode import Encoded, context_limit, digest, encode, longest_text
 from oracle.prompts.facts import expect_some, form_meta, look, settled_chat, warn_of
 from oracle.records.runs import FOLDER, PLAIN, Call, Runs, latest, read_calls, to_table
 from oracle.records.typed import whole
@@ -127,7 +128,9 @@ def measure(
     template = settled_chat(chat, FOLDER, out, resume=resume)
     encoded, skipped = encode(pair, prompts, max_new_tokens, template or False)
     expect_some(encoded, skipped, getattr(prompts, "source", {}), "to measure")
-    _expect_able(pair, max(len(item.tokens) + item.max_new_tokens for item in encoded))
+    longest = longest_text(pair, encoded)
+    _expect_able(pair, longest)
+    _expect_room(pair, arms.values(), longest)
     settled = None if until is None else until.settle(list(arms))
     plan = Plan(pair, encoded, arms, repeats, clock or clock_for(pair), cost, settled)
     prompt_facts = look(pair, encoded, skipped, getattr(prompts, "source", {}), template)
@@ -141,7 +144,7 @@ def measure(
         found = tuple(_run(plan, (), progress))
         return Runs(meta | _ended(plan, found), found)
     with writing(FOLDER, out, meta, _binding, resume=resume, force=force) as folder:
-        calls, meta = list(read_calls(folder.parts)), folder.meta
+        calls, meta = list(read_calls(folder.parts, folder.meta)), folder.meta
         for call in _run(plan, tuple(calls), progress) if "stopped" not in meta else ():
             folder.add(call.order, to_table([call]))
             calls.append(call)
@@ -161,6 +164,25 @@ def _expect_able(pair: Pair, longest: int) -> None:
         able(pair, longest)
 
 
+def _expect_room(pair: Pair, policies: Iterable[Policy], longest: int) -> None:
+    """Raise ValueError where a lookup could hand the target more tokens than it can read.
+
+    The library clips drafts of a model to the room that is left, and what it looks up only where one token is left.
+    """
+    from oracle.policies.contract import ask, budget_of
+
+    context = context_limit(pair)
+    if not isinstance(pair.drafting, PromptLookup) or context is None:
+        return
+    most = max(int(np.max(budget_of(policy, ask(policy, "start", 1)))) for policy in policies)
+    if longest + most - 2 > context:
+        raise ValueError(
+            f"a prompt and its text take up to {longest} tokens, and {most} more may be looked up beyond their end, of "
+            f"the {context} that the target can read; lower max_new_tokens by {longest + most - 2 - context}, or the "
+            "policies' tokens"
+        )
+
+
 def _ended(plan: Plan, calls: Sequence[Call]) -> dict[str, Any]:
     """What the meta of a finished run says of its end; nothing where that was settled before."""
     if plan.until is None:
@@ -171,12 +193,12 @@ def _ended(plan: Plan, calls: Sequence[Call]) -> dict[str, Any]:
 
 def _arms(pair: Pair, policies: Iterable[str | Policy | Callable]) -> dict[str, Policy]:
     """Text -> policy, plain decoding first.  Raises ValueError for one unknown, given twice, or not to be run here."""
-    from oracle.generate import check_settings
-    from oracle.loop import check_rollback
+    from oracle.generate import check_settings, library_settings
+    from oracle.loop import check_loop
     from oracle.policies import as_policy
     from oracle.policies.counting import Plain
-    from oracle.policies.library import settings_of
     from oracle.policies.names import by_name, name_of
+    from oracle.policies.semantics import under
 
     if isinstance(policies, str):
         raise ValueError(f"policies={policies!r}: give a list, such as [{policies!r}]")
@@ -184,18 +206,18 @@ def _arms(pair: Pair, policies: Iterable[str | Policy | Callable]) -> dict[str, 
     policies = list(policies)
     by_name(policies)  # refuses two of one name
     for given in policies:
-        text, policy = name_of(given), as_policy(given)
+        text, policy = name_of(given), under(as_policy(given))  # the library follows its own release's rules
         if policy == arms[PLAIN]:
             continue
         if policy in arms.values():
             raise ValueError(
                 f"policy {text!r} is given twice (as {next(key for key in arms if arms[key] == policy)!r} before)"
             )
-        settings = settings_of(policy)
+        settings = library_settings(pair, policy)
         if settings is not None:
             check_settings(pair, settings)
         else:
-            check_rollback(pair)
+            check_loop(pair, policy)
         arms[text] = policy
     if len(arms) == 1:
         raise ValueError("no policy to measure; give at least one, for example dynamic or constant:tokens=5")
@@ -295,20 +317,21 @@ def _state_after(plan: Plan, policy: Policy, state: State, call: Call) -> State 
 
 def _observe(plan: Plan, prompt: Encoded, policy: Policy, state: State) -> tuple[Observed, State]:
     """One call of the generator, and the policy's state after it."""
-    from oracle.generate import assisted, plain
+    from oracle.generate import assisted, library_settings, plain
     from oracle.policies.counting import Plain
-    from oracle.policies.library import settings_of, state_left
+    from oracle.policies.library import state_left
 
     options = {"max_new_tokens": prompt.max_new_tokens, "clock": plan.clock}
     if type(policy) is Plain:
         return plain(plan.pair, prompt.tokens, **options), state
-    settings = settings_of(policy, state)
+    settings = library_settings(plan.pair, policy, state)
     if settings is None:
         from oracle.loop import draft_and_verify
 
         return draft_and_verify(plan.pair, prompt.tokens, policy, state, **options)
     observed = assisted(plan.pair, prompt.tokens, settings, **options)
-    return observed, state_left(policy, state, observed.tokens_after, len(observed.iterations["drafted"]))
+    iterations = len(observed.iterations["drafted"])
+    return observed, state_left(policy, state, observed.tokens_after, iterations, observed.threshold_after)
 
 
 def _warm_up(plan: Plan) -> None:
@@ -323,10 +346,10 @@ def _warm_up(plan: Plan) -> None:
 
 
 def _describe_call(plan: Plan, prompt: Encoded, policy: Policy) -> dict[str, Any]:
+    from oracle.generate import library_settings
     from oracle.policies.counting import Plain
-    from oracle.policies.library import settings_of
 
-    known = type(policy) is Plain or settings_of(policy) is not None
+    known = type(policy) is Plain or library_settings(plan.pair, policy) is not None
     return {
         "id": prompt.id,
         "generator": "library" if known else "loop",
@@ -347,12 +370,12 @@ def _compare(pair: Pair, prompt: np.ndarray, reference: np.ndarray, text: np.nda
     size = min(len(reference), len(text))
     differs = np.flatnonzero(reference[:size] != text[:size])
     at = int(differs[0]) if len(differs) else size
-    margin = _margin(pair, np.concatenate([prompt, reference[:at]]))
+    margin = _margin(pair, prompt, reference[:at])
     return {"equal": False, "first_difference": at, "difference_margin": margin}
 
 
-def _margin(pair: Pair, text: np.ndarray) -> float:
-    """The target's lead of its first over its second choice after ``text``, in logits."""
+def _margin(pair: Pair, prompt: np.ndarray, text: np.ndarray) -> float:
+    """The target's lead of its first over its second choice after ``prompt`` and ``text``, in logits."""
     import torch
 
     from oracle.models.decoding import neutral
@@ -361,7 +384,8 @@ def _margin(pair: Pair, text: np.ndarray) -> float:
 
     target, _ = views(pair)
     with torch.inference_mode(), neutral(pair):
-        return float(best(target.after(torch.from_numpy(text.astype(np.int64))))["lead"])
+        ids = torch.from_numpy(np.concatenate([target.opening(prompt), text]).astype(np.int64))
+        return float(best(target.after(ids, prompt))["lead"])
 
 
 def _meta(plan: Plan, prompts: object, skipped: list[dict]) -> dict[str, Any]:
@@ -374,7 +398,7 @@ def _meta(plan: Plan, prompts: object, skipped: list[dict]) -> dict[str, Any]:
         "prompts_planned": len(plan.prompts),
         "prompts_sha256": digest(plan.prompts),
         "skipped": skipped,
-        "policies": {name: _settings_text(policy) for name, policy in plan.arms.items()},
+        "policies": {name: _settings_text(plan.pair, policy) for name, policy in plan.arms.items()},
         "repeats": plan.repeats,
         "decoding": "greedy",
         "reference": "the text of the first plain call: target.generate without a draft",
@@ -382,11 +406,11 @@ def _meta(plan: Plan, prompts: object, skipped: list[dict]) -> dict[str, Any]:
     }
 
 
-def _settings_text(policy: Policy) -> dict[str, Any]:
+def _settings_text(pair: Pair, policy: Policy) -> dict[str, Any]:
     """The library's settings of a policy; empty for plain decoding and for the toolkit's own loop."""
-    from oracle.policies.library import settings_of
+    from oracle.generate import library_settings
 
-    settings = settings_of(policy)
+    settings = library_settings(pair, policy)
     if settings is None:
         return {}
     found = asdict(settings)

@@ -13,6 +13,7 @@ from oracle.models.batches import MOST_LOGITS, Collected, Columns, narrow
 from oracle.models.masks import additive, seeing_itself
 from oracle.models.passes import Context, Score, speak
 from oracle.models.scores import distribution
+from oracle.models.sources import Sourced
 from oracle.models.view import View
 
 _MOST_QUERIES = 512  # branches that advance in one pass, whatever the vocabulary
@@ -59,10 +60,12 @@ def overruns_apart(
     most = max(1, min(most, MOST_LOGITS // view.vocabulary))
     for at in range(0, len(branches), most):
         piece = branches[at : at + most]
-        prefixes = [np.concatenate([prompts[one.row], texts[one.row][: one.position], [one.token]]) for one in piece]
-        limits = [branch.limit for branch in piece]
-        for group in narrow([len(prefix) for prefix in prefixes], limits, view.context):
-            found = speak(view, [prefixes[n] for n in group], [limits[n] for n in group], score)
+        given = [np.append(texts[one.row][: one.position], one.token) for one in piece]
+        read, limits = [prompts[branch.row] for branch in piece], [branch.limit for branch in piece]
+        lengths = [len(view.opening(prompt)) + len(text) for prompt, text in zip(read, given, strict=True)]
+        for group in narrow(lengths, limits, view.context):
+            rows = [read[n] for n in group]
+            found = speak(view, rows, [limits[n] for n in group], score, [given[n] for n in group])
             for number, columns in zip(group, found, strict=True):
                 said[at + number] = columns
     return said
@@ -103,6 +106,7 @@ def _advance(view: View, context: Context, branches: Sequence[Branch], score: Sc
     ids, room = spread([branch.token for branch in branches]), spread([branch.limit for branch in branches])
     ends = torch.tensor(view.stop, dtype=torch.long, device=view.device)
     visible = context.mask[lines, None, :] & (context.positions[lines, None, :] < place[:, :, None])  # [R, M, columns]
+    assert not isinstance(context.cache, Sourced)  # decoders beside an encoder are not told positions
     cache = caches.copy_rows(context.cache, lines)
     said = Collected()
     going = owner >= 0

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from oracle.drafts.kinds import PromptLookup
+from oracle.drafts.lookup import rounds
 from oracle.generate import Settings, assisted
 from oracle.models.abilities import Abilities, check_able
 from oracle.models.batches import Columns, narrow
@@ -20,7 +22,7 @@ from oracle.models.passes import listen, speak
 from oracle.models.scores import best, check_numbers, distribution
 from oracle.models.view import View, views
 from oracle.overruns import Branch, overruns_apart, overruns_together
-from oracle.prompts.encode import Encoded, context_limit
+from oracle.prompts.encode import Encoded, columns_before, context_limit
 from oracle.records.trace import SIGNALS, Record
 from oracle.timing import Clock
 
@@ -48,7 +50,7 @@ def way(pair: Pair, longest: int) -> Way:
     """
     target, draft = able(pair, longest)
     alone = [model for model, can in ((pair.target, target), (pair.draft, draft)) if not can.keeps_rows_apart]
-    together = draft.shares_a_cache
+    together = isinstance(pair.drafting, PromptLookup) or draft.shares_a_cache  # looked up: no pass of a draft
     remarks: list[str] = []
     if alone:
         kind = type(alone[0]).__name__
@@ -93,12 +95,13 @@ def record_batch(
 def _read_together(pair: Pair, batch: Sequence[Encoded]) -> list[list[int]]:
     """Row numbers in groups that may share a pass: on the same side of what changes a model's positions, and narrow."""
     sides: dict[tuple[bool, ...], list[int]] = {}
-    for row, item in enumerate(batch):
-        sides.setdefault(side(pair, len(item.tokens)), []).append(row)
+    before = [columns_before(pair, len(item.tokens)) for item in batch]
+    for row, columns in enumerate(before):
+        sides.setdefault(side(pair, columns), []).append(row)
     most = context_limit(pair)
     groups: list[list[int]] = []
     for rows in sides.values():
-        found = narrow([len(batch[row].tokens) for row in rows], [batch[row].max_new_tokens for row in rows], most)
+        found = narrow([before[row] for row in rows], [batch[row].max_new_tokens for row in rows], most)
         groups += [[rows[number] for number in group] for group in found]
     return groups
 
@@ -114,6 +117,8 @@ def _record_together(
     spoken = REFERENCES[reference](pair, target, prompts, limits)
     _expect_numbers(spoken, "lead", target)
     texts = [columns["tokens"] for columns in spoken]
+    if isinstance(pair.drafting, PromptLookup):
+        return [_looked_up(pair.drafting, item, said, target.stop) for item, said in zip(batch, spoken, strict=True)]
     choices, context = listen(draft, prompts, texts, score)
     _expect_numbers(choices, "confidence", draft)
     branches = [
@@ -172,6 +177,24 @@ def _expect_numbers(rows: Sequence[Columns], name: str, view: View) -> None:
         check_numbers(columns[name], view.role)
 
 
+def _looked_up(rule: PromptLookup, item: Encoded, text: Columns, stop: Sequence[int]) -> Record:
+    """The rounds of a lookup: there is nothing to compute but where n-grams stand."""
+    found = rounds(item.tokens, text["tokens"], rule.tokens, rule.ngram, stop, item.max_new_tokens)
+    return Record(**_text_columns(item, text, stop), run=found[0], round_tokens=found[1])
+
+
+def _text_columns(item: Encoded, text: Columns, stop: Sequence[int]) -> dict[str, Any]:
+    return {
+        "id": item.id,
+        "index": item.index,
+        "finish": "eos" if int(text["tokens"][-1]) in stop else "length",
+        "max_new_tokens": item.max_new_tokens,
+        "prompt_tokens": item.tokens,
+        "target_tokens": text["tokens"].astype(np.int32),
+        "target_margin": text["lead"],
+    }
+
+
 def _record(item: Encoded, text: Columns, choice: Columns, after: dict[int, Columns], stop: Sequence[int]) -> Record:
     wrong = np.flatnonzero(text["tokens"] != choice["tokens"]).astype(np.int32)
     said = [after.get(m, _NOTHING) for m in wrong.tolist()]
@@ -180,14 +203,8 @@ def _record(item: Encoded, text: Columns, choice: Columns, after: dict[int, Colu
     if "top" in choice:
         columns |= {"draft_top": list(choice["top"]), "draft_top_after": [each["top"].ravel() for each in said]}
     return Record(
-        id=item.id,
-        index=item.index,
-        finish="eos" if int(text["tokens"][-1]) in stop else "length",
-        max_new_tokens=item.max_new_tokens,
-        prompt_tokens=item.tokens,
-        target_tokens=text["tokens"].astype(np.int32),
+        **_text_columns(item, text, stop),
         draft_tokens=choice["tokens"].astype(np.int32),
-        target_margin=text["lead"],
         overrun_position=wrong,
         **columns,
     )

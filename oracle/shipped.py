@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oracle.records.trace import Trace
 
 PACKAGE = "oracle_data"  # name of the checkout's data/ folder once installed
 
@@ -23,6 +27,13 @@ def data_path(name: str) -> Path:
         f"{name!r} is not among the files shipped with oracle-lookahead (looked in {looked}). "
         "The installation is incomplete: install oracle-lookahead again, or work in a full checkout."
     )
+
+
+def sample() -> Trace:
+    """The recording of a real pair that comes along: 80 demo prompts."""
+    from oracle.records.trace import Trace
+
+    return Trace.load(data_path("sample"))
 
 
 def _installed_folders() -> list[Path]:

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 import oracle
 from analysis.belonging import Side, answer, common_prompts, sides, together
 from analysis.cost import CostModel
+from analysis.examine import Source, examine
 from analysis.measured.calibrate import FIT, calibrate
 from analysis.replay.simulate import simulate
-from analysis.study import Source, study
 from oracle.cli import app
 from oracle.records import runs as run_files
 from oracle.records import trace as trace_files
@@ -123,8 +123,8 @@ def stored(tmp_path):
 @pytest.fixture
 def unwritten(monkeypatch):
     """Pages without anything on them: for tests of what is said before."""
-    monkeypatch.setattr("analysis.report.page.study", lambda *_: SimpleNamespace(results=[None]))
-    monkeypatch.setattr("analysis.report.page.render", lambda studies: "")
+    monkeypatch.setattr("analysis.report.page.examine", lambda *_: SimpleNamespace(results=[None]))
+    monkeypatch.setattr("analysis.report.page.render", lambda subjects: "")
 
 
 def run(*words):
@@ -354,13 +354,13 @@ def test_prompts_of_another_form_say_what_differs(recorded, measured, words):
 def test_simulated_and_measured_are_of_the_same_prompts():
     measured = PROMPTS["fewer"][0]
     cost = prices_of()
-    found = study(Source(SOURCE, cost=cost, runs=measured), "a", ["heuristic", *POLICIES])
+    found = examine(Source(SOURCE, cost=cost, runs=measured), "a", ["heuristic", *POLICIES])
     assert found.common.words == "2 of 6 prompts were measured"
     assert found.measured[POLICIES[0]].prompts == 2
     part = simulate(SOURCE.select(["p0", "p1"]), POLICIES[0], cost)
     assert found.beside[POLICIES[0]].speedup == part.speedup != found.results[1].speedup
     assert set(found.beside) >= {result.policy for result in found.results} | {found.best.policy}
-    whole = study(Source(SOURCE, cost=cost, runs=runs_of()), "a", POLICIES)
+    whole = examine(Source(SOURCE, cost=cost, runs=runs_of()), "a", POLICIES)
     assert whole.beside[POLICIES[0]] is whole.results[0] and not whole.common.some
 
 
@@ -380,4 +380,4 @@ def test_a_report_of_runs_that_have_finished_no_prompt():
     """Every prompt misses an arm: the first the policies, the others plain decoding."""
     measured = without(runs_of(), lambda call: (call.policy == "none") != (call.prompt == 0))
     with pytest.raises(ValueError, match="no prompt of the trace is finished by every policy"):
-        study(Source(SOURCE, runs=measured), "a", POLICIES)
+        examine(Source(SOURCE, runs=measured), "a", POLICIES)

@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 WRITERS = {
     "POLICIES.md": "write_policies.py",
+    "RELEASES.md": "write_releases.py",
     "results/FINDINGS.md": "write_findings.py",
     "results/VALIDATION.md": "write_validation.py",
 }

@@ -19,6 +19,7 @@ from oracle.policies import POLICIES as LISTED
 from oracle.policies import Policy, parse
 from oracle.policies.contract import after_prompt, unseen
 from oracle.policies.library import has_scikit_learn, settings_of, state_left
+from oracle.policies.semantics import under
 from oracle.prompts.sets import load_prompts
 from oracle.records.trace import Trace
 from oracle.timing import Clock
@@ -90,12 +91,14 @@ def prompt_of(trace, number):
 
 def real(pair, trace, policy):
     """(position, drafted, accepted) of every iteration of the library's own run, and its texts, prompt by prompt."""
+    policy = under(policy)
     rows, texts, state = [], [], policy.start(1)
     for number in range(trace.prompts):
         settings = settings_of(policy, state)
         limit = int(trace.max_new_tokens[number])
         seen = assisted(pair, prompt_of(trace, number), settings, max_new_tokens=limit, clock=Clock())
-        state = after_prompt(policy, state_left(policy, state, seen.tokens_after, len(seen.iterations["drafted"])))
+        left = seen.tokens_after, len(seen.iterations["drafted"]), seen.threshold_after
+        state = after_prompt(policy, state_left(policy, state, *left))
         rows += [(number, *row) for row in zip(*(seen.iterations[name].tolist() for name in COLUMNS), strict=True)]
         texts.append(seen.tokens.tolist())
     return rows, texts, state
@@ -105,7 +108,7 @@ COLUMNS = ("position", "drafted", "accepted")
 
 
 def replayed(trace, policy, cost=None):
-    at, drafted, _, _ = replay(trace, policy, cost)
+    at, drafted, _, _ = replay(trace, under(policy), cost)
     prompt = trace.prompt_of[at]
     accepted = np.minimum(drafted, trace.accepted_run[at])
     return list(
@@ -164,13 +167,14 @@ def test_the_heuristic_leaves_its_length_to_the_next_prompt(tmp_path):
     pair = tiny_pair("llama")
     trace = recorded(pair, tmp_path, 32)
     policy = parse("heuristic:tokens=5")
+    before = pair.draft.generation_config.num_assistant_tokens
     left = real(pair, trace, policy)[2]
     state = policy.start(1)
     for _, _, drafted, accepted in replayed(trace, policy):
         drafted, accepted = np.array([drafted]), np.array([accepted])
         state = policy.update(state, drafted, accepted, unseen(drafted))
     assert left.tokens == state.tokens != 5
-    assert pair.draft.generation_config.num_assistant_tokens is None  # the caller's own config is untouched
+    assert pair.draft.generation_config.num_assistant_tokens == before  # the caller's own config is untouched
 
 
 def test_a_fixed_threshold_is_fixed_whether_or_not_scikit_learn_is_there(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.intervals import Estimate, estimate, ratio, ratio_bands, weighed, wilson
+from analysis.intervals import Estimate, estimate, p_words, ratio, ratio_bands, weighed, wilson
 
 PROMPTS = (3, 5, 10, 20, 60)
 
@@ -127,3 +127,11 @@ def test_wilson_stays_inside_and_matches_the_formula():
 def test_estimate_prints_its_interval():
     assert str(Estimate(1.23456, 1.1, 1.4)) == "1.23 (1.1 to 1.4)"
     assert str(Estimate(1.2, float("nan"), float("nan"))) == "1.2"
+
+
+@pytest.mark.parametrize(
+    ("p", "draws", "words"),
+    [(1 / 201, 200, "<= 0.005"), (2 / 201, 200, "0.01"), (0.5, 9, "0.5"), (float("nan"), 9, "-")],
+)
+def test_a_p_value_claims_no_more_than_its_draws_can_show(p, draws, words):
+    assert p_words(p, draws) == words

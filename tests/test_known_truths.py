@@ -11,7 +11,7 @@ import pytest
 from builders.truths import TRUTHS, known
 
 from analysis.cost import CostModel
-from analysis.study import findings
+from analysis.examine import findings
 
 sys.path.append(str(Path(__file__).parent / "benchmarks"))
 from bench_truths import Truth, false_claims  # noqa: E402

@@ -203,6 +203,9 @@ def test_no_file_of_ours_unpickles_or_trusts_remote_code():
             if isinstance(node, ast.keyword):
                 assert node.arg != "trust_remote_code" or getattr(node.value, "value", None) is False, file
                 assert node.arg != "allow_pickle" or getattr(node.value, "value", None) is False, file
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.load":
+                given = {each.arg: getattr(each.value, "value", None) for each in node.keywords}
+                assert given.get("weights_only") is True and file.name == "weights.py", file
 
 
 @pytest.mark.parametrize("folder", ["oracle", "analysis"])

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from builders.pairs import tiny_pair
 from builders.tokenizers import save, word_tokenizer
 from builders.traces import EOS, pattern
@@ -282,21 +283,25 @@ def test_pickles_beside_the_weights_are_not_opened(name, draft, honest, marker, 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("pytorch_model.bin", "only pickled weights"),
-        ("model.pt", "no .*safetensors in there"),
+        (
+            "pytorch_model.bin",
+            r"pytorch_model.bin asks for io.open, which is no part of weights.*nothing of it was run",
+        ),
+        ("model.pt", "no .*safetensors in there, and no pytorch_model.bin"),
+        ("model.bin", "no .*safetensors in there, and no pytorch_model.bin"),
         ("model.safetensors", "cannot be loaded"),
     ],
 )
-def test_pickles_instead_of_the_weights_are_not_opened(name, message, draft, honest, marker, asked):
+def test_pickles_instead_of_the_weights_run_nothing(name, message, draft, honest, marker, asked):
     (draft / "model.safetensors").unlink()
-    (draft / name).write_bytes(pickle.dumps(Unpickled(marker)))
+    (draft / name).write_bytes(pickle.dumps(Unpickled(marker), protocol=2))
     refused(draft, honest, message, marker, asked)
 
 
 def test_an_unrelated_safetensors_opens_no_door(draft, honest, marker, asked):
     (draft / "model.safetensors").rename(draft / "other.safetensors")
     (draft / "pytorch_model.bin").write_bytes(pickle.dumps(Unpickled(marker)))
-    refused(draft, honest, "cannot be loaded", marker, asked)
+    refused(draft, honest, "pytorch_model.bin is no file of weights that torch can read", marker, asked)
 
 
 @pytest.mark.parametrize(
@@ -372,6 +377,20 @@ def test_a_cached_model_loads(draft, tmp_path, marker, asked, monkeypatch):
     assert not marker.exists() and not asked
 
 
+class Made:
+    def __init__(self, folder):
+        self.folder = str(folder)
+
+    def __reduce__(self):
+        return os.mkdir, (self.folder,)
+
+
+def hostile_pickle(folder):
+    """Its code would make the file `marker` beside the folder."""
+    (folder / "model.safetensors").unlink()
+    torch.save({"lm_head.weight": Made(folder.parent / "marker")}, folder / "pytorch_model.bin")
+
+
 def index_of_another_folder(folder):
     (folder / "model.safetensors").unlink()
     edit(folder / "model.safetensors.index.json", metadata={}, weight_map={"lm_head.weight": "../x.safetensors"})
@@ -385,6 +404,7 @@ def index_of_another_folder(folder):
         (lambda folder: edit(folder / "adapter_config.json", base_model_name_or_path="x/y"), "holds an adapter"),
         (lambda folder: edit(folder / "config.json", attn_implementation="x/y"), "code from elsewhere"),
         (index_of_another_folder, "index.json names '../x.safetensors'"),
+        (hostile_pickle, "asks for posix.mkdir"),
     ],
 )
 def test_a_cached_model_is_refused_for_the_same_reasons(spoil, message, draft, tmp_path, marker, asked, monkeypatch):

@@ -9,11 +9,11 @@ from builders.runs import some_trace
 from analysis.cost import CostModel
 from analysis.describe import signals
 from analysis.describe.statistics import Censoring, Description, Heterogeneity, describe
+from analysis.examine import findings
 from analysis.gains.heldout import HeldOut
 from analysis.gains.loss import BreakEven, Iteration, Loss
 from analysis.gains.split import HELD_OUT, HINDSIGHT, Gain, Gains, Null, Split
 from analysis.intervals import Estimate
-from analysis.study import findings
 from analysis.verdict import Evidence, advised, verdict
 
 UNKNOWN = Estimate(1.1, math.nan, math.nan)

@@ -9,7 +9,9 @@ published tables; `censoring` says how much they matter and `acceptance_rate` co
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -18,7 +20,11 @@ from analysis.describe.repeats import repeating
 from analysis.describe.variation import NO_SPLIT, Heterogeneity, Split, design_effect, lag1, split
 from analysis.intervals import LEAST, RESAMPLES, Estimate, estimate, estimates, ratio, share, smooth, sum_by
 from oracle.records.selection import parts
+from oracle.records.shown import Shown
 from oracle.records.trace import Trace, oracle_positions
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CONVENTIONS = ("accepted", "detect")
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -128,8 +134,8 @@ class Statistics:
     note: str  # which numbers have no interval because prompts are too few; empty where all have one
 
 
-@dataclass(frozen=True)
-class Description:
+@dataclass(frozen=True, repr=False)
+class Description(Shown):
     """Statistics of a trace with and without the texts that repeat themselves to the end.
 
     The fields are the names in JSON, where a loop is such a repetition.
@@ -138,6 +144,30 @@ class Description:
     everything: Statistics
     without_loops: Statistics | None  # None where no text repeats itself, or all do
     loops: tuple[str, ...]  # ids of the texts that do
+
+    def in_short(self) -> str:
+        of = self.everything.accepted
+        return (
+            f"oracle SL (accepted): mean {of.mean}, SD {of.sd}, {of.iterations:,} iterations of {of.prompts:,} prompts"
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a number of all texts, by its path in the fields: value, low, high (NaN where there is none)."""
+        import pandas as pd
+
+        return pd.DataFrame(list(_numbers(self.everything)))
+
+
+def _numbers(found: object, path: str = "") -> Iterator[dict[str, Any]]:
+    """The numbers in dataclasses within each other, a row each."""
+    for each in dataclasses.fields(found):  # type: ignore[arg-type]
+        value, name = getattr(found, each.name), f"{path}.{each.name}" if path else each.name
+        if isinstance(value, Estimate):
+            yield {"number": name, "value": value.value, "low": value.low, "high": value.high}
+        elif dataclasses.is_dataclass(value):
+            yield from _numbers(value, name)
+        elif isinstance(value, (int, float)):
+            yield {"number": name, "value": value, "low": np.nan, "high": np.nan}
 
 
 def describe(trace: Trace, resamples: int = RESAMPLES, seed: int = 0) -> Description:

@@ -13,6 +13,7 @@ from analysis.fit.counts import Counts
 from analysis.fit.estimation import reestimate
 from analysis.fit.families import FAMILIES, Family, Theta
 from analysis.fit.kaplan_meier import censoring_hazard
+from analysis.intervals import p_words
 
 if TYPE_CHECKING:
     from analysis.fit.distributions import Fit
@@ -32,6 +33,12 @@ class GoodnessOfFit:
     cells: int
     p: float
     status: str = "ok"
+    draws: int = 0
+
+    @property
+    def p_words(self) -> str:
+        """p as it is written: never as less than the draws can show."""
+        return p_words(self.p, self.draws)
 
 
 def goodness_of_fit(counts: Counts, fit: Fit, draws: int = 200, seed: int = 0) -> GoodnessOfFit:
@@ -67,7 +74,7 @@ def goodness_of_fit(counts: Counts, fit: Fit, draws: int = 200, seed: int = 0) -
     chances = _cell_chances(model, theta, censoring_hazard(seen), limit)
     rng = np.random.default_rng(seed)
     further = sum(_redraw(chances, counts.n, model, theta, rng) >= statistic for _ in range(draws))
-    return GoodnessOfFit(statistic, cells, (1 + further) / (draws + 1))
+    return GoodnessOfFit(statistic, cells, (1 + further) / (draws + 1), draws=draws)
 
 
 def _longest_cell(counts: Counts, fit: Fit) -> int:

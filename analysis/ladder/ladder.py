@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from analysis.cost import DEFAULT_DRAFT, CostModel
 from analysis.gains.rearranged import rearranged, with_signals, within_orders
 from analysis.gains.split import Null
-from analysis.intervals import Estimate
+from analysis.intervals import Estimate, ends
 from analysis.ladder.candidates import candidates
 from analysis.ladder.reach import longest_draft
 from analysis.ladder.replays import POLICY, RUNGS, Replays, Stood, replays
@@ -24,15 +25,19 @@ from analysis.ladder.rungs import Rung, absent, rung
 from analysis.replay.drafts import NotRecorded
 from analysis.replay.oracles import OPTIMAL
 from analysis.replay.simulate import simulate
+from oracle.records.shown import Shown
 from oracle.records.trace import Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SHUFFLES = (2, 5)  # fewest and most
 REPLAYED = 50_000  # tokens of shuffled texts, about
 TOKENS = 20_000  # a trace of more is taken in a sample of its prompts
 
 
-@dataclass(frozen=True)
-class Ladder:
+@dataclass(frozen=True, repr=False)
+class Ladder(Shown):
     """The rungs in order, lowest first."""
 
     rungs: tuple[Rung, ...]
@@ -43,6 +48,26 @@ class Ladder:
     left_out: tuple[str, ...]  # policies that were not tried, because the trace recorded too little for them
     roc: Estimate | None  # speedup of `roc`: the library's default where scikit-learn is installed; None: not recorded
     longest_draft: int  # most tokens of a draft on the rung of the signals, which is no bound
+
+    def in_short(self) -> str:
+        room = "headroom unknown" if self.headroom is None else f"headroom {self.headroom}"
+        return f"{len(self.rungs)} rungs, {self.prompts:,} of {self.of:,} prompts, {room}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a rung: its policy, its speedup, its ratio to the best constant, its share of the headroom."""
+        import pandas as pd
+
+        rows = [
+            {
+                "rung": each.name,
+                "policy": each.policy,
+                **ends("speedup", each.speedup),
+                **ends("over_constant", each.over_constant),
+                **ends("share", each.share),
+            }
+            for each in self.rungs
+        ]
+        return pd.DataFrame(rows)
 
     def of_name(self, name: str) -> Rung:
         """The rung of that name."""

@@ -23,6 +23,7 @@ from oracle.policies.drawn import Random
 from oracle.policies.library import fixed_length
 from oracle.policies.names import recorded
 from oracle.records.runs import PLAIN, Call, Runs
+from oracle.records.shown import Shown
 
 # What prices are fitted on: every lookahead and every context under the same conditions, in random order.
 FIT = tuple(f"random:tokens=20,seed={seed}" for seed in range(4))
@@ -43,8 +44,8 @@ class Residual:
     scatter: float  # median of |fitted / measured - 1| over the rows
 
 
-@dataclass(frozen=True)
-class Calibration:
+@dataclass(frozen=True, repr=False)
+class Calibration(Shown):
     """A cost model, what it was fitted on, and how well it fits."""
 
     cost: CostModel
@@ -55,6 +56,16 @@ class Calibration:
     # (number of the runs, of the prompt) -> how far that prompt moves the price vector: `prices.Fitted`
     moves: dict[tuple[int, int], np.ndarray] = field(default_factory=dict, repr=False, compare=False)
     notes: tuple[str, ...] = ()  # whether the runs are of one pair and one machine, as far as that is not known
+
+    def in_short(self) -> str:
+        left_out = f", {self.disturbed:,} disturbed ones left out" if self.disturbed else ""
+        return f"a draft step costs {self.cost.draft:.3g} {self.cost.unit}, fitted on {self.calls:,} calls{left_out}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a part of the cost model and a token count: `Residual`."""
+        import pandas as pd
+
+        return pd.DataFrame([dataclasses.asdict(each) for each in self.residuals])
 
 
 def calibrate(runs: Runs | Sequence[Runs], policies: Sequence[str] | None = None) -> Calibration:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -23,8 +24,26 @@ from oracle.records.folder import write_whole
 Where = Literal["best", "upper left", "upper right", "lower right", "upper center"]
 FORMATS = (".png", ".svg", ".pdf")
 PNG_DPI = 200
+NOTEBOOK_DPI = 110
 SIZE = (6.0, 3.8)  # inches, one panel
 SQUARE = (4.8, 4.6)  # inches
+
+
+class ShownFigure(Figure):
+    """A figure that a notebook shows as the last line of a cell."""
+
+    def _repr_png_(self) -> bytes:
+        picture = BytesIO()
+        write_figure(self, picture, "png", NOTEBOOK_DPI)
+        return picture.getvalue()
+
+
+class ShownAxes(Axes):
+    """Axes that a notebook shows, with the figure that they are in."""
+
+    def _repr_png_(self) -> bytes | None:
+        figure = self.get_figure(root=True)
+        return figure._repr_png_() if isinstance(figure, ShownFigure) else None
 
 
 @contextmanager
@@ -61,8 +80,8 @@ def new_axes(count: int = 1, columns: int = 1, size: tuple[float, float] = SIZE)
     """Axes in a new figure, row by row in ``columns`` columns; ``size`` of one panel in inches."""
     rows = -(-count // columns)
     with theme():
-        figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
-        grid = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+        figure = ShownFigure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
+        grid = figure.subplots(rows, columns, squeeze=False, subplot_kw={"axes_class": ShownAxes}).ravel().tolist()
     for unused in grid[count:]:
         unused.remove()
     return grid[:count]

@@ -38,7 +38,7 @@ class Book:
     missed: np.ndarray  # bool [N], the draft leaves the text before its end: what is not recorded is not known
     run: np.ndarray  # int64 [N], leading tokens on which draft and target agree, end of text included
     accepted_run: np.ndarray  # int64 [N], the same, the last token of the text left to the target
-    room: np.ndarray  # int64 [N], most tokens that a drafter may propose
+    room: np.ndarray  # int64 [N], most tokens that a drafter may, or can, propose
     end: np.ndarray  # int64 [N], position just after the text
     starts: np.ndarray  # int64 [P], first position of each text
     sure: np.ndarray | None  # int64 [N], most tokens of which it is known how many are accepted; None: of any number
@@ -46,6 +46,7 @@ class Book:
     ends: np.ndarray | None  # bool [V], the token ends a draft as EOS; None: no recorded one does
     parts: dict[str, tuple[np.ndarray | None, ...]]  # signal -> the arrays that make up its V entries
     tops: tuple[np.ndarray, np.ndarray] | None = None  # float32 [entries, top_k] each: the two parts
+    mute: bool = False  # the draft gives no probabilities at all
     _joined: dict[str, np.ndarray] = field(default_factory=dict)
 
     @staticmethod
@@ -117,9 +118,10 @@ class Book:
         parts = [part for part in self.parts[name] if part is not None]
         if len(parts) < len(self.parts[name]):
             who = f"policy {reader}" if isinstance(reader, Policy) else reader
+            why = "n-gram lookup gives no probabilities" if self.mute else "collect one that has it"
             raise NotRecorded(
                 f"this trace has no {name}: {who} needs it for every drafted token; "
-                f"collect one that has it, or take a policy that does without {name}"
+                f"{why}, {'so' if self.mute else 'or'} take a policy that does without {name}"
             )
         if name not in self._joined:
             self._joined[name] = np.concatenate([*parts, np.full(1, np.nan, np.float32)])
@@ -128,6 +130,8 @@ class Book:
     def top(self, k: int, reader: object) -> np.ndarray:
         """The ``k`` largest probabilities of all V entries, then NaN for what is not recorded, float32 [V + 1, k]."""
         if self.tops is None or self.tops[0].shape[1] < k:
+            if self.mute:
+                self.column("confidence", reader)  # says why
             held = (
                 "no probabilities" if self.tops is None else f"only the {self.tops[0].shape[1]} largest probabilities"
             )
@@ -220,6 +224,7 @@ def _chain(trace: Trace) -> Book:
     ends = np.concatenate([trace.draft_ends, trace.overrun_ends])
     return _book(
         trace,
+        room=trace.budget,
         text=text,
         over=trace.tokens + first[row] - text,
         recorded=text + np.where(missed, size[row], 0),
@@ -244,6 +249,7 @@ def _round(trace: Trace, rounds: Rounds) -> Book:
     ends = None if rounds.tokens is None else np.isin(rounds.tokens, trace.eos_token_ids)
     return _book(
         trace,
+        room=_room(trace, rounds),
         text=np.zeros(trace.tokens, np.int64),
         over=offsets[:-1],
         recorded=np.diff(offsets),
@@ -254,16 +260,26 @@ def _round(trace: Trace, rounds: Rounds) -> Book:
     )
 
 
+def _room(trace: Trace, rounds: Rounds) -> np.ndarray:
+    """`Book.room` of a round draft, int64 [N], by what its meta says of where rounds end."""
+    clipped, ends = trace.meta.get("round_clipped", True), trace.meta.get("round_ends", False)
+    room = trace.budget if clipped else np.where(trace.budget > 0, UNBOUNDED, 0)
+    if not ends or rounds.offsets is None:
+        return room
+    size = np.diff(rounds.offsets)
+    return np.minimum(room, np.where(size < rounds.limit, size, UNBOUNDED))
+
+
 def _book(trace: Trace, **addresses) -> Book:
     return Book(
         missed=np.arange(trace.tokens) + trace.run < trace.end,
         sure=_sure(trace),
         run=trace.run,
         accepted_run=trace.accepted_run,
-        room=trace.budget,
         end=trace.end,
         starts=trace.offsets[:-1],
         max_overrun=trace.max_overrun if trace.rounds is None else None,
+        mute=trace.mute,
         **addresses,
     )
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from analysis.cost import CostModel
 from analysis.intervals import Estimate, ratio
 from analysis.price_errors import NO_SHIFTS, apart
+from oracle.records.shown import Shown
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-@dataclass(frozen=True)
-class Totals:
+@dataclass(frozen=True, repr=False)
+class Totals(Shown):
     """What each of P texts costs under a policy, and what follows from that."""
 
     policy: str
@@ -22,6 +27,15 @@ class Totals:
     # How far the errors of the prices move the logs of both totals (`PriceErrors.shifts`), float [r]; r = 0: not known
     plain_shifts: np.ndarray = field(default_factory=NO_SHIFTS.copy, kw_only=True)
     shifts: np.ndarray = field(default_factory=NO_SHIFTS.copy, kw_only=True)
+
+    def in_short(self) -> str:
+        return f"{self.policy}: speedup {self.speedup_estimate()}, {len(self.prompt_seconds):,} prompts"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a prompt: its price without a draft and with the policy, in the cost model's unit."""
+        import pandas as pd
+
+        return pd.DataFrame({"plain_seconds": self.plain_seconds, "seconds": self.prompt_seconds})
 
     @property
     def speedup(self) -> float:
@@ -59,7 +73,7 @@ class Totals:
         return found.low, found.high
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SimulationResult(Totals):
     """One row an iteration (I of them), in order; every summary is derived from the rows."""
 
@@ -71,6 +85,17 @@ class SimulationResult(Totals):
     seconds: np.ndarray  # float [I], price of the iteration in the cost model's unit
     passes: np.ndarray  # int64 [I], draft passes paid: more than `drafted` where a policy drops tokens
     unrecorded: int = 0  # iterations whose draft outran the recorded overrun: `drafted` is exact unless EOS came there
+
+    def in_short(self) -> str:
+        counts = f"{self.iterations:,} iterations, {self.draft_tokens:,} drafted, {self.accepted_tokens:,} accepted"
+        return f"{super().in_short()}, {counts}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row an iteration: prompt (number in the trace), position, drafted, accepted, seconds."""
+        import pandas as pd
+
+        names = ("prompt", "position", "drafted", "accepted", "seconds")
+        return pd.DataFrame({name: getattr(self, name) for name in names})
 
     @property
     def iterations(self) -> int:

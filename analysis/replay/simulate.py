@@ -20,6 +20,7 @@ from analysis.replay.totals import CappedTotals
 from oracle.policies import POLICIES, USUAL, Policy, as_policy
 from oracle.policies.counting import Plain
 from oracle.policies.names import name_of, suggest
+from oracle.policies.semantics import under
 from oracle.records.prompts import digests
 from oracle.records.trace import Trace, chain
 
@@ -45,15 +46,17 @@ def simulate(
     cost: CostModel | None = None,
     *,
     told: CostModel | None | EllipsisType = ...,
+    semantics: str | None = None,
 ) -> SimulationResult:
     """Replay ``policy`` over every text of ``trace`` and price it with ``cost`` (default: a draft step of 0.1).
 
     ``policy`` is its text (``dynamic:threshold=0.4``, ``oracle:detect``, ``my.py:MyRule:tokens=3``), an object, or a
     function ``stop(signals)``.  Raises ValueError for a policy that is not known or reads what the trace does not
     hold, and for prices of another pair; `NotRecorded` where it would need more overrun than the trace recorded.
-    A policy that asks for prices is handed ``told``, by default the same ones.
+    A policy that asks for prices is handed ``told``, by default the same ones.  One of transformers' own follows the
+    rules of the release ``semantics`` ("4.45"; default: of the installed one), see ``oracle.policies.semantics``.
     """
-    work = _Work(trace, [policy], cost, told)
+    work = _Work(trace, [policy], cost, told, semantics)
     found = next(work.everything())[1]
     if isinstance(found, NotRecorded):
         raise found
@@ -61,15 +64,21 @@ def simulate(
 
 
 def simulate_all(
-    trace: Trace, policies: Sequence[str | Policy | Callable], cost: CostModel | None = None
+    trace: Trace,
+    policies: Sequence[str | Policy | Callable],
+    cost: CostModel | None = None,
+    semantics: str | None = None,
 ) -> list[SimulationResult | NotRecorded]:
     """`simulate` of each policy, in order; of those that the record is too short for, the error."""
-    found = dict(simulate_each(trace, policies, cost))
+    found = dict(_Work(trace, policies, cost, semantics=semantics).everything())
     return [found[number] for number in range(len(policies))]
 
 
 def replay_all(
-    trace: Trace, policies: Mapping[str, str | Policy | Callable | None], cost: CostModel
+    trace: Trace,
+    policies: Mapping[str, str | Policy | Callable | None],
+    cost: CostModel,
+    semantics: str | None = None,
 ) -> tuple[tuple[SimulationResult, ...], dict[str, str]]:
     """Results of ``policies`` (by name), and of those that cannot be replayed on this trace the reason.
 
@@ -78,7 +87,7 @@ def replay_all(
     known = {name: policy for name, policy in policies.items() if policy is not None}
     results = []
     left_out = {name: "it is a policy of your own; hand it over too" for name in policies if name not in known}
-    for name, found in zip(known, simulate_all(trace, list(known.values()), cost), strict=True):
+    for name, found in zip(known, simulate_all(trace, list(known.values()), cost, semantics), strict=True):
         if isinstance(found, NotRecorded):
             left_out[name] = str(found)
         else:
@@ -161,7 +170,8 @@ def _check_oracle(name: str) -> None:
 
 def _walk_oracle(trace: Trace, name: str, cost: CostModel) -> Rows:
     _check_oracle(name)
-    length, sure = ORACLES[name](trace, cost), Book.of(trace).sure
+    book = Book.of(trace)
+    length, sure = np.minimum(ORACLES[name](trace, cost), book.room), book.sure
     if sure is not None:  # it looks no further ahead than rounds were recorded
         length = np.minimum(length, sure)
     return walk_lengths(trace, length)
@@ -176,6 +186,7 @@ class _Work:
         policies: Sequence[str | Policy | Callable],
         cost: CostModel | None,
         told: CostModel | None | EllipsisType = ...,
+        semantics: str | None = None,
     ) -> None:
         self._trace, self._book = trace, Book.of(trace)
         self._pricing = _Pricing(trace, CostModel(draft=DEFAULT_DRAFT) if cost is None else cost)
@@ -183,7 +194,8 @@ class _Work:
         self._names = [name_of(policy) for policy in policies]
         oracle = [isinstance(each, str) and is_oracle(each) for each in policies]
         self._oracles = [number for number, is_one in enumerate(oracle) if is_one]
-        self._rules = {number: as_policy(policy) for number, policy in enumerate(policies) if not oracle[number]}
+        rules = {number: as_policy(policy) for number, policy in enumerate(policies) if not oracle[number]}
+        self._rules = {number: under(rule, semantics) for number, rule in rules.items()}
         for rule in self._rules.values():
             expect_unseen_prompts(trace, rule)
 

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from analysis.examine import Examined
 from analysis.report.markup import Markup, join, table, tag
 from analysis.report.traces import model_name, short_revision
-from analysis.study import Study
 from oracle.records.trace import Trace
 
 
-def collected(studies: Sequence[Study]) -> Markup:
+def collected(subjects: Sequence[Examined]) -> Markup:
     """Facts of every trace side by side, and what was skipped."""
-    facts = [_facts(study) for study in studies]
+    facts = [_facts(subject) for subject in subjects]
     names = list(dict.fromkeys(name for known in facts for name in known))
     rows = [(name, *(known.get(name, "–") for known in facts)) for name in names]
-    head = ("", *(study.name for study in studies))
-    columns = range(1, len(studies) + 1)
-    skipped = join(filter(None, map(_skipped, studies)))
+    head = ("", *(subject.name for subject in subjects))
+    columns = range(1, len(subjects) + 1)
+    skipped = join(filter(None, map(_skipped, subjects)))
     return join([table(head, rows, caption="What the traces hold", text_columns=columns), skipped])
 
 
-def _facts(study: Study) -> dict[str, str]:
-    trace, meta = study.trace, study.trace.meta
+def _facts(subject: Examined) -> dict[str, str]:
+    trace, meta = subject.trace, subject.trace.meta
     prompts = meta.get("prompts") or {}
     origin = {
         "split": prompts.get("split"),
@@ -42,7 +42,7 @@ def _facts(study: Study) -> dict[str, str]:
         "Skipped prompts": f"{len(meta.get('skipped') or ()):,}",
         "Tokens of the target": f"{trace.tokens:,}",
         "Texts that the target ended": f"{ended:,} of {trace.prompts:,}; the others met the length limit",
-        "Texts that repeat themselves to the end": f"{len(study.description.loops):,}",
+        "Texts that repeat themselves to the end": f"{len(subject.description.loops):,}",
         "Decoding": ", ".join(str(part) for part in _decoding(meta) if part),
         "Limits": f"{int(trace.max_new_tokens.max()):,} new tokens; {_extent(trace)}",
         "Number format, device": ", ".join(str(meta[key]) for key in ("dtype", "device") if meta.get(key)),
@@ -68,8 +68,8 @@ def _decoding(meta: dict) -> tuple:
     )
 
 
-def _skipped(study: Study) -> Markup | None:
-    skipped = study.trace.meta.get("skipped") or []
+def _skipped(subject: Examined) -> Markup | None:
+    skipped = subject.trace.meta.get("skipped") or []
     if not skipped:
         return None
     reasons: dict[str, int] = {}
@@ -79,4 +79,4 @@ def _skipped(study: Study) -> Markup | None:
     items = [
         tag("li", f"{count:,}: {reason}") for reason, count in sorted(reasons.items(), key=lambda pair: -pair[1])[:10]
     ]
-    return join([tag("p", f"Skipped in {study.name}:"), tag("ul", *items)])
+    return join([tag("p", f"Skipped in {subject.name}:"), tag("ul", *items)])

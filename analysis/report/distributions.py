@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from analysis.examine import Examined
 from analysis.fit.distributions import Fit, GoodnessOfFit, best
 from analysis.report.markup import Markup, join, number, table, tag, with_interval
-from analysis.study import DRAWS, Study
 
 
-def fits(study: Study) -> Markup:
+def fits(subject: Examined) -> Markup:
     """Every family that was fitted to a trace's accepted lengths."""
-    if not study.fits:
+    if not subject.fits:
         return tag("p", "No run to fit: every iteration was cut off before it began.", class_="warning")
-    winner = best(study.fits)
+    winner = best(subject.fits)
     head = (
         "Family",
         "Parameters (95 % interval)",
@@ -30,26 +30,20 @@ def fits(study: Study) -> Markup:
             number(each.sd),
             number(each.log_likelihood, 1),
             number(each.delta_aic, 1),
-            _p(study.goodness[each.family]),
-            "; ".join(filter(None, [each.status, each.note, _untested(study.goodness[each.family])])),
+            subject.goodness[each.family].p_words,
+            "; ".join(filter(None, [each.status, each.note, _untested(subject.goodness[each.family])])),
         )
-        for each in study.fits
+        for each in subject.fits
     ]
     caption = (
-        f"Distributions fitted to the accepted lengths (from 0) of {study.name}: {study.fits[0].n:,} iterations,"
-        f" {study.fits[0].censored:,} censored. The geometric row is the i.i.d. model, on which every closed-form"
-        f" speedup rests. Intervals: {study.fits[0].over}. Goodness of fit and Δ AIC are those of independent draws of"
-        " a family: where the runs of a prompt are alike, p may be small for that alone."
+        f"Distributions fitted to the accepted lengths (from 0) of {subject.name}: {subject.fits[0].n:,} iterations,"
+        f" {subject.fits[0].censored:,} censored. The geometric row is the i.i.d. model, on which every closed-form"
+        f" speedup rests. Intervals: {subject.fits[0].over}. Goodness of fit and Δ AIC are those of independent draws"
+        " of a family: where the runs of a prompt are alike, p may be small for that alone."
     )
     return table(
-        head, rows, caption=caption, text_columns=(1, 7), best=None if winner is None else study.fits.index(winner)
+        head, rows, caption=caption, text_columns=(1, 7), best=None if winner is None else subject.fits.index(winner)
     )
-
-
-def _p(test: GoodnessOfFit) -> str:
-    """A bootstrap's p cannot fall below one in its draws."""
-    least = 1 / (DRAWS + 1)
-    return f"≤ {least:.3f}" if test.p <= least else number(test.p, 3)
 
 
 def _untested(test: GoodnessOfFit) -> str:

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.describe.signals import recorded
+from analysis.examine import Examined
 from analysis.fit.distributions import Fit
 from analysis.plots.calibration import plot_calibration
 from analysis.plots.canvas import figure_of, write_figure
@@ -24,7 +25,6 @@ from analysis.plots.variance import plot_variance
 from analysis.replay.oracles import is_oracle
 from analysis.report.markup import Markup, figure, join, tag
 from analysis.report.traces import prompt_address
-from analysis.study import Study
 
 SHOWN_FITS = 3  # families laid over a histogram; more lines cannot be told apart
 
@@ -36,21 +36,21 @@ def svg(drawing: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def lookahead_figures(study: Study) -> Markup:
+def lookahead_figures(subject: Examined) -> Markup:
     """How the oracle SL is distributed, and along the text."""
-    name, shown = study.name, _shown_fits(study)
-    summary = study.description.everything.accepted
+    name, shown = subject.name, _shown_fits(subject)
+    summary = subject.description.everything.accepted
     numbers = f"mean {summary.mean.value:.2f}, SD {summary.sd.value:.2f}"
     return _grid(
         [
             _picture(
-                plot_histogram(study.trace, fits=shown),
+                plot_histogram(subject.trace, fits=shown),
                 f"Histogram of the accepted lengths of {name}: {numbers}.",
                 "How many draft tokens would be accepted in each iteration of the oracle, with fitted distributions"
                 " over it.",
             ),
             _picture(
-                plot_position(study.trace),
+                plot_position(subject.trace),
                 f"Mean oracle SL (accepted) along the texts of {name}.",
                 "Oracle SL (accepted) from the beginning (0) to the end (1) of each text.",
             ),
@@ -58,19 +58,19 @@ def lookahead_figures(study: Study) -> Markup:
     )
 
 
-def fit_figures(study: Study) -> Markup:
+def fit_figures(subject: Examined) -> Markup:
     """Hazard and survival: where a family fits and where it does not."""
-    name, shown = study.name, _shown_fits(study)
+    name, shown = subject.name, _shown_fits(subject)
     return _grid(
         [
             _picture(
-                plot_survival(study.trace, fits=shown),
+                plot_survival(subject.trace, fits=shown),
                 f"Share of runs of {name} that reach each length, on a log scale, with fitted distributions.",
                 "Share of runs that reach at least this length. A straight line means independent acceptance; a tail"
                 " above it, easy stretches.",
             ),
             _picture(
-                plot_hazard(study.trace, fits=shown),
+                plot_hazard(subject.trace, fits=shown),
                 f"Chance that the next token of {name} is accepted, by the number accepted before it.",
                 "Chance that the next token is accepted after so many were. Flat means that a long run foretells"
                 " nothing.",
@@ -79,56 +79,56 @@ def fit_figures(study: Study) -> Markup:
     )
 
 
-def signal_figures(study: Study) -> Markup:
+def signal_figures(subject: Examined) -> Markup:
     """Calibration and ROC curves of the draft's signals, or a sentence where the trace lacks them."""
-    found = recorded(study.trace)
+    found = recorded(subject.trace)
     if not found:
-        return tag("p", f"{study.name} holds no signals of the draft: nothing to show here.", class_="note")
+        return tag("p", f"{subject.name} holds no signals of the draft: nothing to show here.", class_="note")
     return _grid(
         [
             _picture(
-                plot_calibration(study.trace, signal=found[0]),
-                f"Share of tokens of {study.name} accepted by the draft's {found[0]}.",
+                plot_calibration(subject.trace, signal=found[0]),
+                f"Share of tokens of {subject.name} accepted by the draft's {found[0]}.",
                 f"Share of tokens accepted by {found[0]}. On the diagonal {found[0]} is the probability of acceptance.",
             ),
             _picture(
-                plot_roc(study.trace),
-                f"ROC curves of the draft's signals on {study.name}.",
+                plot_roc(subject.trace),
+                f"ROC curves of the draft's signals on {subject.name}.",
                 "How well each signal tells accepted from rejected tokens: further to the upper left is better.",
             ),
         ]
     )
 
 
-def variance_figure(studies: Sequence[Study]) -> Markup:
+def variance_figure(subjects: Sequence[Examined]) -> Markup:
     """Mean and SD of the oracle SL of every trace beside the published ones."""
     return _picture(
-        plot_variance({study.name: study.trace for study in studies}),
+        plot_variance({subject.name: subject.trace for subject in subjects}),
         "Oracle SL (detect) of these traces, and of the published data sets.",
         "Oracle SL (detect) of these traces beside the published data sets.",
     )
 
 
-def headroom_figure(study: Study) -> Markup:
+def headroom_figure(subject: Examined) -> Markup:
     """The ladder from no draft to the best that there could be."""
     return _picture(
-        plot_headroom(study.ladder),
-        f"Speedup of each rung on {study.name}, from no draft to the best that there could be.",
+        plot_headroom(subject.ladder),
+        f"Speedup of each rung on {subject.name}, from no draft to the best that there could be.",
         "Speedup of each rung with its 95 % interval; the band is the headroom between the best constant and the oracle"
         " that knows the text; rings are the same rungs on shuffled tokens.",
     )
 
 
-def iterations_figure(study: Study, prompt: int = 0) -> Markup:
+def iterations_figure(subject: Examined, prompt: int = 0) -> Markup:
     """One prompt's lookahead by iteration under the simulated policies that are no oracles."""
-    real = [result for result in study.shown if not is_oracle(result.policy)]
+    real = [result for result in subject.shown if not is_oracle(result.policy)]
     return _picture(
-        plot_iterations(study.trace, results=real[:3], prompt=prompt),
-        f"Iterations of prompt {study.trace.ids[prompt]} of {study.name} along its text, by the oracle and by"
+        plot_iterations(subject.trace, results=real[:3], prompt=prompt),
+        f"Iterations of prompt {subject.trace.ids[prompt]} of {subject.name} along its text, by the oracle and by"
         " policies.",
         join(
             [
-                tag("a", f"Prompt {study.trace.ids[prompt]}", href=prompt_address(study, prompt)),
+                tag("a", f"Prompt {subject.trace.ids[prompt]}", href=prompt_address(subject, prompt)),
                 ": a row a policy, a bar an iteration. Thick bars are accepted tokens, thin ones what was drafted and"
                 " refused; the first row is the oracle (detect).",
             ],
@@ -137,31 +137,31 @@ def iterations_figure(study: Study, prompt: int = 0) -> Markup:
     )
 
 
-def measured_figure(study: Study) -> Markup | None:
+def measured_figure(subject: Examined) -> Markup | None:
     """Simulated against measured speedups; None without measured runs."""
     points = [
         Comparison(
             result.policy,
-            study.beside[result.policy].speedup_estimate(),
-            study.measured[result.policy].decoding,
+            subject.beside[result.policy].speedup_estimate(),
+            subject.measured[result.policy].decoding,
         )
-        for result in study.results
-        if result.policy in study.measured and result.policy in study.beside
+        for result in subject.results
+        if result.policy in subject.measured and result.policy in subject.beside
     ]
     if not points:
         return None
-    prompts = f" ({study.common.words})" if study.common is not None and study.common.some else ""
+    prompts = f" ({subject.common.words})" if subject.common is not None and subject.common.some else ""
     return _picture(
         plot_simulated_vs_measured(points),
-        f"Simulated against measured speedups on {study.name}{prompts}, one point a policy.",
+        f"Simulated against measured speedups on {subject.name}{prompts}, one point a policy.",
         f"Simulated against measured speedup{prompts} with 95 % intervals; on the diagonal they agree.",
     )
 
 
-def _shown_fits(study: Study) -> list[Fit]:
+def _shown_fits(subject: Examined) -> list[Fit]:
     """The i.i.d. model first, then the families with the least AIC."""
-    others = sorted((each for each in study.fits[1:] if each.status == "ok"), key=lambda each: each.aic)
-    return [*study.fits[:1], *others[: SHOWN_FITS - 1]]
+    others = sorted((each for each in subject.fits[1:] if each.status == "ok"), key=lambda each: each.aic)
+    return [*subject.fits[:1], *others[: SHOWN_FITS - 1]]
 
 
 def _picture(axes: Axes, alt: str, caption: str) -> Markup:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from analysis.examine import Examined
 from analysis.gains.split import Gains, Null
 from analysis.intervals import Estimate
 from analysis.replay.oracles import OPTIMAL
 from analysis.report.markup import Markup, join, number, table, tag, with_interval
-from analysis.study import Study
 
 _WIDTH = 640  # of the bar
 
 
-def gains_section(study: Study) -> Markup:
+def gains_section(subject: Examined) -> Markup:
     """The gains of one trace, or why there are none."""
-    found, held = study.findings.evidence.gains, study.findings.evidence.held_out
+    found, held = subject.findings.evidence.gains, subject.findings.evidence.held_out
     if found is None:
         return tag("p", "The tokens of this trace cannot be shuffled, so no gain can be set beside that of coin flips.")
     rows = [
@@ -37,10 +37,10 @@ def gains_section(study: Study) -> Markup:
     split = table(
         ("Part", "Points (95 %)", "What it is"),
         rows,
-        caption=f"Gain over the best constant lookahead ({held.constant}) on {study.name}, in per cent of its speed",
+        caption=f"Gain over the best constant lookahead ({held.constant}) on {subject.name}, in per cent of its speed",
         text_columns=(2,),
     )
-    return join([tag("p", _words(found)), _bar(found, held.gain.value - 1), split, _beside(study.name, found)])
+    return join([tag("p", _words(found)), _bar(found, held.gain.value - 1), split, _beside(subject.name, found)])
 
 
 def _words(found: Gains) -> str:

@@ -6,28 +6,28 @@ import math
 from collections.abc import Sequence
 
 from analysis.describe.signals import accepted_first
+from analysis.examine import Examined
 from analysis.intervals import Estimate
 from analysis.replay.oracles import OPTIMAL
 from analysis.report.markup import Markup, join, number, percent, range_words, tag
 from analysis.report.traces import per_trace
-from analysis.study import Study
 
 
-def glance(studies: Sequence[Study]) -> Markup:
+def glance(subjects: Sequence[Examined]) -> Markup:
     """The most important numbers, and the sentences of the verdict that the answer does not hold already."""
-    return per_trace(studies, lambda study: join([_tiles(study), _verdict(study)]))
+    return per_trace(subjects, lambda subject: join([_tiles(subject), _verdict(subject)]))
 
 
-def _verdict(study: Study) -> Markup:
-    said = set(study.tuned.sentences)
-    return tag("ul", *(tag("li", text) for text in study.verdict.grounds if text not in said), class_="verdict")
+def _verdict(subject: Examined) -> Markup:
+    said = set(subject.tuned.sentences)
+    return tag("ul", *(tag("li", text) for text in subject.verdict.grounds if text not in said), class_="verdict")
 
 
-def _tiles(study: Study) -> Markup:
-    held, found = study.findings.evidence.held_out, study.findings.evidence.gains
-    summary = study.description.everything.detect
+def _tiles(subject: Examined) -> Markup:
+    held, found = subject.findings.evidence.held_out, subject.findings.evidence.gains
+    summary = subject.description.everything.detect
     tiles = [
-        (percent(float(accepted_first(study.trace).mean())), "of the target's tokens are the draft's choice too"),
+        (percent(float(accepted_first(subject.trace).mean())), "of the target's tokens are the draft's choice too"),
         (f"{number(summary.mean.value)} ± {number(summary.sd.value)}", "oracle SL (detect), mean ± SD"),
         (f"{number(held.constant_speedup.value)}×", _held_out_words("best constant lookahead", held.constant_speedup)),
         (

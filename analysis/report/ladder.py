@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+from analysis.examine import Examined
 from analysis.gains.split import Null
 from analysis.intervals import Estimate
 from analysis.ladder.rungs import Rung
 from analysis.ladder.words import headroom_sentence, remarks
 from analysis.report.figures import headroom_figure
 from analysis.report.markup import Markup, join, number, table, tag, with_interval
-from analysis.study import Study
 
 
-def ladder_section(study: Study) -> Markup:
+def ladder_section(subject: Examined) -> Markup:
     """The ladder of one trace."""
     rows = table(
         ("Rung", "What it is here", "Speedup (95 %)", "Over the best constant", "Shuffled (range)", "Of the headroom"),
-        [_row(each) for each in study.ladder.rungs],
+        [_row(each) for each in subject.ladder.rungs],
         caption=(
-            f"From no draft to the best there could be on {study.name}; every choice and every model is judged on"
+            f"From no draft to the best there could be on {subject.name}; every choice and every model is judged on"
             " prompts that had no part in it"
         ),
         text_columns=(1,),
     )
-    notes = tag("ul", *(tag("li", f"{each[0].upper()}{each[1:]}.") for each in remarks(study.ladder)), class_="note")
-    return join([tag("p", headroom_sentence(study.ladder)), headroom_figure(study), rows, notes])
+    notes = tag("ul", *(tag("li", f"{each[0].upper()}{each[1:]}.") for each in remarks(subject.ladder)), class_="note")
+    return join([tag("p", headroom_sentence(subject.ladder)), headroom_figure(subject), rows, notes])
 
 
 def _row(each: Rung) -> tuple[object, ...]:

@@ -6,20 +6,20 @@ import math
 from collections.abc import Sequence
 
 from analysis.describe.statistics import Summary
+from analysis.examine import Examined
 from analysis.report.markup import Markup, join, number, percent, table, tag, with_interval
-from analysis.study import Study
 
 
-def statistics(studies: Sequence[Study]) -> Markup:
+def statistics(subjects: Sequence[Examined]) -> Markup:
     """Oracle SL in numbers, one column a trace and one more without its repeating texts."""
     columns = []
-    for study in studies:
-        columns.append((study.name, study.description.everything))
-        if study.description.without_loops is not None:
+    for subject in subjects:
+        columns.append((subject.name, subject.description.everything))
+        if subject.description.without_loops is not None:
             columns.append(
                 (
-                    f"{study.name}, without {len(study.description.loops)} repeating texts",
-                    study.description.without_loops,
+                    f"{subject.name}, without {len(subject.description.loops)} repeating texts",
+                    subject.description.without_loops,
                 )
             )
     share = lambda value: percent(value)  # noqa: E731

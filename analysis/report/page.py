@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 
+from analysis.examine import STEPS, Examined, Source, examine, unique_names
 from analysis.report import figures
 from analysis.report.answer import answers
 from analysis.report.collected import collected
@@ -22,7 +23,6 @@ from analysis.report.published import published
 from analysis.report.signals import signals
 from analysis.report.traces import pair_name, per_trace
 from analysis.report.viewer import prompt_data, viewer
-from analysis.study import STEPS, Source, Study, study, unique_names
 from oracle.policies import USUAL, Policy
 from oracle.records.whole import writable, write_whole
 
@@ -58,63 +58,63 @@ def report(
     for each in sources:  # before anything is computed of the first
         each.together()
     names = unique_names(sources)
-    studies = [study(source, name, policies, tell) for source, name in zip(sources, names, strict=True)]
-    for each in studies:
+    subjects = [examine(source, name, policies, tell) for source, name in zip(sources, names, strict=True)]
+    for each in subjects:
         if not each.results:
             raise ValueError(f"{each.name}: none of the policies can be replayed: {'; '.join(each.left_out.values())}")
     if tell is not None:
         tell("drawing")
-    _write(out, render(studies))
+    _write(out, render(subjects))
     return out
 
 
-def render(studies: Sequence[Study]) -> str:
+def render(subjects: Sequence[Examined]) -> str:
     """The page's HTML."""
-    view, shown = prompt_data(studies)
+    view, shown = prompt_data(subjects)
     bodies = [
-        ("answer", "The answer", answers(studies)),
-        ("glance", "What the numbers say", glance(studies)),
-        ("collected", "What was collected", collected(studies)),
-        ("policies", "Policies", per_trace(studies, _policies)),
-        ("ladder", "Headroom", per_trace(studies, ladder_section)),
-        ("gains", "What the oracle's gain is made of", per_trace(studies, gains_section)),
-        ("settings", "Settings to paste", per_trace(studies, settings)),
-        ("prompts", "Single prompts", join([viewer(studies, shown), per_trace(studies, figures.iterations_figure)])),
-        ("lookahead", "The oracle's lookahead", _lookahead(studies)),
-        ("distributions", "Fitted distributions", per_trace(studies, _distributions)),
-        ("signals", "Signals of the draft", _signals(studies)),
-        ("published", "Beside published numbers", join([figures.variance_figure(studies), published(studies)])),
+        ("answer", "The answer", answers(subjects)),
+        ("glance", "What the numbers say", glance(subjects)),
+        ("collected", "What was collected", collected(subjects)),
+        ("policies", "Policies", per_trace(subjects, _policies)),
+        ("ladder", "Headroom", per_trace(subjects, ladder_section)),
+        ("gains", "What the oracle's gain is made of", per_trace(subjects, gains_section)),
+        ("settings", "Settings to paste", per_trace(subjects, settings)),
+        ("prompts", "Single prompts", join([viewer(subjects, shown), per_trace(subjects, figures.iterations_figure)])),
+        ("lookahead", "The oracle's lookahead", _lookahead(subjects)),
+        ("distributions", "Fitted distributions", per_trace(subjects, _distributions)),
+        ("signals", "Signals of the draft", _signals(subjects)),
+        ("published", "Beside published numbers", join([figures.variance_figure(subjects), published(subjects)])),
         ("glossary", "Words", glossary()),
     ]
     return page(
-        title="Speculation lookahead: " + ", ".join(each.name for each in studies),
-        subtitle=_subtitle(studies),
+        title="Speculation lookahead: " + ", ".join(each.name for each in subjects),
+        subtitle=_subtitle(subjects),
         sections=[(identifier, title, section(identifier, title, body)) for identifier, title, body in bodies],
         footer=f"Made by oracle-lookahead {_version()} from recorded traces. Nothing here is loaded from elsewhere.",
         view=view,
     )
 
 
-def _policies(each: Study) -> Markup:
+def _policies(each: Examined) -> Markup:
     return join(filter(None, [policies_section(each), figures.measured_figure(each)]))
 
 
-def _lookahead(studies: Sequence[Study]) -> Markup:
-    return join([per_trace(studies, figures.lookahead_figures), statistics(studies)])
+def _lookahead(subjects: Sequence[Examined]) -> Markup:
+    return join([per_trace(subjects, figures.lookahead_figures), statistics(subjects)])
 
 
-def _distributions(each: Study) -> Markup:
+def _distributions(each: Examined) -> Markup:
     return join([figures.fit_figures(each), fits(each)])
 
 
-def _signals(studies: Sequence[Study]) -> Markup:
-    return join(filter(None, [per_trace(studies, figures.signal_figures), signals(studies)]))
+def _signals(subjects: Sequence[Examined]) -> Markup:
+    return join(filter(None, [per_trace(subjects, figures.signal_figures), signals(subjects)]))
 
 
-def _subtitle(studies: Sequence[Study]) -> str:
-    prompts = sum(each.trace.prompts for each in studies)
-    tokens = sum(each.trace.tokens for each in studies)
-    pairs = dict.fromkeys(pair_name(each.trace) for each in studies)
+def _subtitle(subjects: Sequence[Examined]) -> str:
+    prompts = sum(each.trace.prompts for each in subjects)
+    tokens = sum(each.trace.tokens for each in subjects)
+    pairs = dict.fromkeys(pair_name(each.trace) for each in subjects)
     return f"{'; '.join(pairs)}. {prompts:,} prompts, {tokens:,} tokens."
 
 

@@ -6,29 +6,31 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
+from analysis.examine import Examined
 from analysis.intervals import Estimate
 from analysis.measured.speedups import Measured
 from analysis.replay.oracles import is_oracle
 from analysis.replay.paired import paired
-from analysis.replay.result import SimulationResult, Totals
+from analysis.replay.result import Totals
+from analysis.replay.simulate import SimulationResult
 from analysis.report.markup import Markup, join, number, paste, percent, range_words, table, tag
-from analysis.study import Study
 from analysis.verdict import NO_DRAFT
+from oracle.records.meta import has_encoders
 from oracle.settings import nearest
 
 
-def policies_section(study: Study) -> Markup:
+def policies_section(subject: Examined) -> Markup:
     """The simulated policies of a trace, measured speedups beside them where there are any."""
-    results = study.shown
+    results = subject.shown
     speedups = [result.speedup_estimate() for result in results]
-    some = study.common.ids if study.measured and study.common is not None and study.common.some else ()
-    beside = {policy: each.speedup_estimate() for policy, each in study.beside.items()} if some else {}
+    some = subject.common.ids if subject.measured and subject.common is not None and subject.common.some else ()
+    beside = {policy: each.speedup_estimate() for policy, each in subject.beside.items()} if some else {}
     drawn = [beside.get(result.policy, each) for result, each in zip(results, speedups, strict=True)]
-    ends = (each.high for each in [*speedups, *drawn, *(each.decoding for each in study.measured.values())])
+    ends = (each.high for each in [*speedups, *drawn, *(each.decoding for each in subject.measured.values())])
     largest = max([1.2, *ends])
     again = (f"Simulated, the {len(some):,} measured prompts (95 %)",) if some else ()
-    extra = (*again, "Measured speedup (95 %)") if study.measured else ()
-    baseline = study.constant
+    extra = (*again, "Measured speedup (95 %)") if subject.measured else ()
+    baseline = subject.constant
     head = (
         "Policy",
         "Simulated speedup (95 %)" if extra else "Speedup (95 %)",
@@ -44,11 +46,11 @@ def policies_section(study: Study) -> Markup:
     )
     rows = [
         (
-            _named(study, result),
+            _named(subject, result),
             _with_range(speedup),
             *((_with_range(dot) if result.policy in beside else "",) if some else ()),
-            *_measured_cell(study, result.policy),
-            interval_picture(dot, study.measured.get(result.policy), largest),
+            *_measured_cell(subject, result.policy),
+            interval_picture(dot, subject.measured.get(result.policy), largest),
             _over(baseline, result),
             f"{result.iterations:,}",
             f"{result.draft_tokens:,}",
@@ -61,24 +63,24 @@ def policies_section(study: Study) -> Markup:
     ]
     fastest = max(range(len(results)), key=lambda row: -1 if is_oracle(results[row].policy) else results[row].speedup)
     caption = (
-        f"Policies replayed on {study.name}: {study.trace.prompts:,} prompts, {study.trace.tokens:,} tokens. Speedups"
+        f"Policies replayed on {subject.name}: {subject.trace.prompts:,} prompts, {subject.trace.tokens:,} tokens. Speedups"
         " leave the reading of the prompt out. Bold: the fastest in simulation that is no oracle."
         f" Gain: how much faster than {baseline.policy}, the best constant lookahead on these prompts, compared prompt"
         " by prompt."
     )
     shown = table(head, rows, caption=caption, text_columns=(2 + len(extra),), best=fastest)
-    return join([*(tag("p", text) for text in _measured_words(study)), shown, *_cautions(study, results)])
+    return join([*(tag("p", text) for text in _measured_words(subject)), shown, *_cautions(subject, results)])
 
 
-def _named(study: Study, result: SimulationResult) -> Markup:
+def _named(subject: Examined, result: SimulationResult) -> Markup:
     """A policy, and whether it is the one to use."""
     name = tag("code", result.policy)
-    return join([name, tag("small", best_words(study))], "") if result is study.best else name
+    return join([name, tag("small", best_words(subject))], "") if result is subject.best else name
 
 
-def best_words(study: Study) -> str:
-    """What `Study.best` is."""
-    return "fastest that was tried" if study.advice == NO_DRAFT else "advised"
+def best_words(subject: Examined) -> str:
+    """What `Examined.best` is."""
+    return "fastest that was tried" if subject.advice == NO_DRAFT else "advised"
 
 
 def _with_range(speedup: Estimate) -> Markup:
@@ -97,24 +99,24 @@ def _over(baseline: Totals, result: SimulationResult) -> Markup | str:
     return join([f"{value:+.1f}", tag("small", interval)], "")
 
 
-def _measured_cell(study: Study, policy: str) -> tuple[object, ...]:
-    if not study.measured:
+def _measured_cell(subject: Examined, policy: str) -> tuple[object, ...]:
+    if not subject.measured:
         return ()
-    found = study.measured.get(policy)
+    found = subject.measured.get(policy)
     return ("",) if found is None else (_with_range(found.decoding),)
 
 
-def _measured_words(study: Study) -> list[str]:
-    runs = study.source.runs
-    if runs is None or not study.measured:
+def _measured_words(subject: Examined) -> list[str]:
+    runs = subject.source.runs
+    if runs is None or not subject.measured:
         return []
-    common, prompts = study.common, max(each.prompts for each in study.measured.values())
+    common, prompts = subject.common, max(each.prompts for each in subject.measured.values())
     on, beside = f"Measured with the real generator on {prompts:,} prompts", ""
     if common is not None and common.some:
         on = f"{common.words} with the real generator"
         beside = " What stands beside them, in the table and in the pictures, is simulated on these prompts alone."
-    repeats = max(each.repeats for each in study.measured.values())
-    different = max(each.different_texts for each in study.measured.values())
+    repeats = max(each.repeats for each in subject.measured.values())
+    different = max(each.different_texts for each in subject.measured.values())
     machine = runs.meta.get("machine") or {}
     where = ", ".join(
         str(part)
@@ -133,11 +135,13 @@ def _measured_words(study: Study) -> list[str]:
     ]
 
 
-def _cautions(study: Study, results: Sequence[SimulationResult]) -> list[Markup]:
-    unfinished = [each.unfinished for each in (study.trace, study.source.runs) if each is not None and each.unfinished]
-    found = [*unfinished, *(note for note in study.notes if study.common is None or note != study.common.words)]
-    found += [f"{named} {are} left out: {reason}" for named, are, reason in _alike(study.left_out)]
-    outside = {result.policy: _outside(study, result) for result in results}
+def _cautions(subject: Examined, results: Sequence[SimulationResult]) -> list[Markup]:
+    unfinished = [
+        each.unfinished for each in (subject.trace, subject.source.runs) if each is not None and each.unfinished
+    ]
+    found = [*unfinished, *(note for note in subject.notes if subject.common is None or note != subject.common.words)]
+    found += [f"{named} {are} left out: {reason}" for named, are, reason in _alike(subject.left_out)]
+    outside = {result.policy: _outside(subject, result) for result in results}
     found += [f"{named}: {far}" for named, _, far in _alike({name: far for name, far in outside.items() if far})]
     beyond = {result.policy: f"{result.unrecorded:,}" for result in results if result.unrecorded}
     found += [
@@ -148,9 +152,9 @@ def _cautions(study: Study, results: Sequence[SimulationResult]) -> list[Markup]
     return [tag("ul", *(tag("li", text) for text in found), class_="warning")] if found else []
 
 
-def _outside(study: Study, result: SimulationResult) -> str | None:
-    context = study.trace.context[study.trace.offsets[result.prompt] + result.position]
-    return study.cost.outside_range(result.drafted, context)
+def _outside(subject: Examined, result: SimulationResult) -> str | None:
+    context = subject.trace.context[subject.trace.offsets[result.prompt] + result.position]
+    return subject.cost.outside_range(result.drafted, context)
 
 
 def _alike(said: Mapping[str, str]) -> list[tuple[str, str, str]]:
@@ -200,10 +204,10 @@ def interval_picture(simulated: Estimate, measured: Measured | None, largest: fl
 # --- settings to paste ------------------------------------------------------------------------------------------------
 
 
-def settings(study: Study) -> Markup:
+def settings(subject: Examined) -> Markup:
     """What is advised, as lines to paste for each engine."""
-    tuned, advice = study.tuned, study.advice
-    held = study.findings.evidence.held_out
+    tuned, advice = subject.tuned, subject.advice
+    held = subject.findings.evidence.held_out
     tried = f"Of {held.tried:,} settings of transformers' assisted generation that were replayed, "
     if advice == NO_DRAFT:
         return tag(
@@ -227,7 +231,8 @@ def settings(study: Study) -> Markup:
             f" {number(held.policy_speedup.value)} ({range_words(held.policy_speedup)}).",
         )
     ]
-    for each, told in nearest(advice, tuned.constant, tuned.simplest):
+    encoders = has_encoders(subject.trace.meta)
+    for each, told in nearest(advice, tuned.constant, tuned.simplest, encoders):
         parts.append(tag("p", tag("b", f"{each.engine} {each.version}."), f" {told}", class_="note"))
         parts.append(paste(str(each.text), f"settings for {each.engine}"))
     return join(parts)

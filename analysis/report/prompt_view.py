@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from analysis.examine import Decode
 from analysis.replay.simulate import SimulationResult
-from analysis.study import Decode
 from oracle.records.trace import Trace
 
 MAX_PROMPTS = 40  # shown in a page, all traces together

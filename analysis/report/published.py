@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from analysis.examine import Examined
 from analysis.published import (
     ORACLE_ANALYSIS,
     TRANSFORMERS_BENCHMARKS,
@@ -15,12 +16,11 @@ from analysis.replay.drafts import NotRecorded
 from analysis.replay.simulate import simulate_all
 from analysis.report.markup import Markup, join, number, table, tag
 from analysis.report.traces import pair_name
-from analysis.study import Study
 from oracle.policies import parse
 from oracle.policies.library import fixed_length
 
 
-def published(studies: Sequence[Study]) -> Markup:
+def published(subjects: Sequence[Examined]) -> Markup:
     """The oracle SL and the oracle's speedup beside the published ones, and the published speedups of the library."""
     head = (
         "",
@@ -32,8 +32,8 @@ def published(studies: Sequence[Study]) -> Markup:
         "Best constant",
         "Oracle (detect)",
     )
-    rows = [_own_row(study) for study in studies]
-    known = [published_for(study.name) or published_for(study.trace.dataset) for study in studies]
+    rows = [_own_row(subject) for subject in subjects]
+    known = [published_for(subject.name) or published_for(subject.trace.dataset) for subject in subjects]
     # Without a data set in common, all of them are shown: the reader chooses.
     shown = [each for each in dict.fromkeys(each.data for each in known if each)] or list(ORACLE_ANALYSIS)
     rows += [_published_row(ORACLE_ANALYSIS[name]) for name in shown]
@@ -68,15 +68,15 @@ def published(studies: Sequence[Study]) -> Markup:
     )
 
 
-def _own_row(study: Study) -> tuple:
-    everything, ratio = study.description.everything, study.draft_cost
+def _own_row(subject: Examined) -> tuple:
+    everything, ratio = subject.description.everything, subject.draft_cost
     # Of five tokens the outcome need not be known where rounds were recorded: no number then.
-    found = simulate_all(study.trace, ("constant:tokens=5", "oracle:detect"), study.cost)
+    found = simulate_all(subject.trace, ("constant:tokens=5", "oracle:detect"), subject.cost)
     five, detect = (float("nan") if isinstance(each, NotRecorded) else each.speedup for each in found)
-    constant = study.constant
+    constant = subject.constant
     return (
-        f"{study.name} (this report)",
-        pair_name(study.trace),
+        f"{subject.name} (this report)",
+        pair_name(subject.trace),
         f"{number(everything.detect.mean.value)} ± {number(everything.detect.sd.value)}",
         number(everything.acceptance_rate.value),
         number(ratio, 3),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from analysis.examine import Examined
 from analysis.report.markup import Markup, number, table, with_interval
-from analysis.study import Study
 
 
-def signals(studies: Sequence[Study]) -> Markup | None:
+def signals(subjects: Sequence[Examined]) -> Markup | None:
     """How well each signal foretells acceptance, a row a signal and trace; None where no trace has any."""
-    if not any(study.signals for study in studies):
+    if not any(subject.signals for subject in subjects):
         return None
     head = (
         "Signal",
@@ -25,7 +25,7 @@ def signals(studies: Sequence[Study]) -> Markup | None:
     rows = [
         (
             each.signal,
-            study.name,
+            subject.name,
             f"{each.count:,}, {each.positions}",
             with_interval(each.auc, lambda v: number(v, 3)),
             number(each.spearman, 3),
@@ -33,8 +33,8 @@ def signals(studies: Sequence[Study]) -> Markup | None:
             number(each.calibration_if_perfect, 3),
             with_interval(each.brier, lambda v: number(v, 3)),
         )
-        for study in studies
-        for each in study.signals
+        for subject in subjects
+        for each in subject.signals
     ]
     return table(
         head,

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from analysis.examine import Examined, canonical
 from analysis.gains.loss import Iteration, iteration
 from analysis.plots.time import PARTS, split
 from analysis.report.markup import Markup, join, tag
-from analysis.study import Study, canonical
 from analysis.verdict import time_words
 
 _KINDS = ("kept", "refused", "checking", "overhead")  # of `PARTS`, as the style sheet calls them
@@ -18,10 +18,10 @@ _PLAIN = 1.0  # step of the target alone: what a token takes without a draft
 _DEFAULT = "dynamic"
 
 
-def time_split(study: Study) -> Markup:
+def time_split(subject: Examined) -> Markup:
     """The bars: the advised setting (or the best that was tried), the library's default, no draft; and in words."""
-    first = iteration(study.trace, study.best)
-    bars = [(first.policy, split(first)), *_default(study)]
+    first = iteration(subject.trace, subject.best)
+    bars = [(first.policy, split(first)), *_default(subject)]
     longest = max(_PLAIN, *(sum(parts) for _, parts in bars))
     rows = [tag("li", *_row(name, dict(zip(_KINDS, parts, strict=True)), longest)) for name, parts in bars]
     rows.append(tag("li", *_row("no draft", {_ALONE: _PLAIN}, longest)))
@@ -50,16 +50,16 @@ def sentence(each: Iteration) -> str:
     return f"{text[0].upper()}{text[1:]}"
 
 
-def _default(study: Study) -> list[tuple[str, np.ndarray]]:
+def _default(subject: Examined) -> list[tuple[str, np.ndarray]]:
     """What the library does by itself, where it is another policy and was replayed."""
-    found = study.source.diagnosis
+    found = subject.source.diagnosis
     if found is not None:
-        same = canonical(found.default) == canonical(study.best.policy)
+        same = canonical(found.default) == canonical(subject.best.policy)
         return [] if same else [(f"{found.default} (nothing set)", split(found.causes.iteration))]
     others = (
-        each for each in study.results if each is not study.best and canonical(each.policy) == canonical(_DEFAULT)
+        each for each in subject.results if each is not subject.best and canonical(each.policy) == canonical(_DEFAULT)
     )
-    return [(f"{each.policy} (nothing set)", split(iteration(study.trace, each))) for each in others]
+    return [(f"{each.policy} (nothing set)", split(iteration(subject.trace, each))) for each in others]
 
 
 def _row(name: str, parts: Mapping[str, float], longest: float) -> tuple[Markup, ...]:

@@ -6,24 +6,24 @@ import re
 from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
+from analysis.examine import Examined
 from analysis.report.markup import Markup, join, tag
-from analysis.study import Study
 from oracle.records.trace import Trace
 
 
-def per_trace(studies: Sequence[Study], build: Callable[[Study], Markup]) -> Markup:
+def per_trace(subjects: Sequence[Examined], build: Callable[[Examined], Markup]) -> Markup:
     """``build`` for every trace, under the trace's name where there are several."""
-    if len(studies) == 1:
-        return build(studies[0])
-    return join(join([tag("h3", study.name), build(study)]) for study in studies)
+    if len(subjects) == 1:
+        return build(subjects[0])
+    return join(join([tag("h3", subject.name), build(subject)]) for subject in subjects)
 
 
-def prompt_address(study: Study, prompt: int) -> str:
+def prompt_address(subject: Examined, prompt: int) -> str:
     """The address that opens a prompt in the view of single prompts; the page's script reads it (and writes the same).
 
     Half a surrogate pair, from a damaged file, has no place in an address.
     """
-    prompt_id, name = (re.sub("[\ud800-\udfff]", "\ufffd", text) for text in (study.trace.ids[prompt], study.name))
+    prompt_id, name = (re.sub("[\ud800-\udfff]", "\ufffd", text) for text in (subject.trace.ids[prompt], subject.name))
     return f"#prompt={quote(prompt_id, safe='')}&trace={quote(name, safe='')}"
 
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from analysis.gains.heldout import HeldOut
-from analysis.intervals import Estimate
+from analysis.intervals import Estimate, ends
+from oracle.records.shown import Shown
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -45,8 +50,8 @@ class Tried:
     in_group: bool  # not distinguishable from the best
 
 
-@dataclass(frozen=True)
-class Tuned:
+@dataclass(frozen=True, repr=False)
+class Tuned(Shown):
     """Which policy to use on a trace, and how well that is known.  Speedups and gains are ratios of seconds."""
 
     policy: str  # what to use; "none": no draft
@@ -66,3 +71,22 @@ class Tuned:
     chosen: dict[str, int] = field(default_factory=dict)  # setting -> how many of the folds chose it
     folds: int = 0
     left_out: dict[str, str] = field(default_factory=dict)  # family -> why the record does not do for it
+
+    def in_short(self) -> str:
+        return f"{self.policy}: speedup {self.speedup}, {self.tried:,} settings tried on {self.prompts:,} prompts"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a setting, fastest first; the intervals hold for all of them at once."""
+        import pandas as pd
+
+        rows = [
+            {
+                "policy": each.policy,
+                "family": each.family,
+                **ends("speedup", each.speedup),
+                **ends("over_constant", each.over_constant),
+                "may_be_best": each.in_group,
+            }
+            for each in self.settings
+        ]
+        return pd.DataFrame(rows)

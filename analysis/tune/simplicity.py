@@ -8,9 +8,10 @@ from collections.abc import Iterable
 # prices too, a rule that moves its own threshold or plays among several, something that was fitted to other texts.
 ORDER = (
     "none", "constant",
-    "heuristic_transient", "heuristic", "heuristic-4.46", "staircase", "ema",
+    "heuristic_transient", "heuristic", "heuristic-4.46", "heuristic_transient-4.46",
+    "staircase", "ema",
     "dynamic", "max-confidence", "kangaroo", "p-min", "svip", "survival", "specdec++",
-    "expected-gain", "roc", "adaedl", "margin", "ucb", "exp3", "tapout", "random", "disco",
+    "expected-gain", "roc", "roc-4.49", "roc-4.57", "adaedl", "margin", "ucb", "exp3", "tapout", "random", "disco",
 )  # fmt: skip
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from analysis.belonging import together
 from analysis.cost import CostModel
-from analysis.intervals import Estimate, ratio
+from analysis.intervals import Estimate, ends, ratio
 from analysis.measured.disturbances import disturbed
 from analysis.measured.divergences import Divergence, divergences
 from analysis.measured.speedups import by_repeat, paired, speedup
@@ -26,9 +27,13 @@ from oracle.policies.counting import Plain
 from oracle.policies.library import what_runs
 from oracle.policies.names import by_name, recorded
 from oracle.records.runs import PLAIN, Call, Runs
+from oracle.records.shown import Shown
 from oracle.records.spread import standard_deviation
 from oracle.records.trace import Trace
 from oracle.records.typed import MOST_PRICE, Price, check
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PASS, FAIL, UNDECIDED = "pass", "fail", "undecided"
 
@@ -90,13 +95,34 @@ class Row:
         return self.simulated_total.value / self.measured_total.value - 1
 
 
-@dataclass(frozen=True)
-class Validation:
+@dataclass(frozen=True, repr=False)
+class Validation(Shown):
     """Rows of one or several data sets, and the verdict on them."""
 
     rows: tuple[Row, ...]
     budget: Budget = Budget()
     not_replayed: tuple[str, ...] = ()  # policies that ran and cannot be replayed from the trace, and why
+
+    def in_short(self) -> str:
+        return f"{self.verdict}: {len(self.rows)} rows, errors {', '.join(f'{each:.1%}' for each in self.errors)}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a policy and data set: speedups simulated and measured, and how far they are apart."""
+        import pandas as pd
+
+        rows = [
+            {
+                "dataset": each.dataset,
+                "policy": each.policy,
+                "identical": each.identical,
+                **ends("simulated", each.simulated),
+                **ends("measured", each.measured),
+                **ends("error", each.error),
+                "verdict": each.verdict(self.budget),
+            }
+            for each in self.rows
+        ]
+        return pd.DataFrame(rows)
 
     @property
     def errors(self) -> np.ndarray:

@@ -20,12 +20,15 @@ from oracle.commands import (
     fit,
     iterations,
     measure,
+    pairs,
     plot,
     policies,
     predict,
     report,
     simulate,
     stats,
+    study,
+    table,
     train,
     tune,
     validate,
@@ -114,6 +117,7 @@ def options(
 for module in (
     demo,
     diagnose,
+    study,
     collect,
     simulate,
     tune,
@@ -127,7 +131,9 @@ for module in (
     train,
     plot,
     policies,
+    pairs,
     predict,
     report,
+    table,
 ):
     module.register(app)

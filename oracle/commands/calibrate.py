@@ -51,7 +51,7 @@ def calibrate(
     What is measured stays in a folder beside OUT (cost.json: cost-runs), so that an interrupted run can go on.
     """
     from analysis.measured.calibrate import FIT, check_policies
-    from oracle.workflows.study import calibrate as fit_cost
+    from oracle.workflows.questions import calibrate as fit_cost
 
     check_policies(list(fit or FIT))
     _expect_free(out, output.resume, output.force)

@@ -18,7 +18,7 @@ from oracle.commands.tables import show_table
 
 if TYPE_CHECKING:
     from analysis.fit.distributions import Fit
-    from oracle.workflows.study import Fitted
+    from oracle.workflows.questions import Fitted
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +37,7 @@ def fit(
     discrete Weibull.  Lengths are accepted tokens r, from 0.  Intervals are over prompts; "fit p" asks whether the
     lengths could be independent draws of the family, all from one acceptance or mixture of them.
     """
-    from oracle.workflows.study import fit as fit_trace
+    from oracle.workflows.questions import fit as fit_trace
 
     answer = []
     for name, trace in load_traces(traces).items():
@@ -61,8 +61,13 @@ def show_fits(name: str, found: Fitted) -> None:
     rows = []
     for each, test in zip(found.fits, found.goodness, strict=True):
         parameters = "\n".join(f"{key} {estimate_text(value)}" for key, value in each.parameters.items())
-        p = "-" if test.p != test.p else f"{test.p:.3f}"
-        row = [f"{each.log_likelihood:,.1f}", f"{each.delta_aic:,.1f}", p, number_text(each.mean), parameters]
+        row = [
+            f"{each.log_likelihood:,.1f}",
+            f"{each.delta_aic:,.1f}",
+            test.p_words,
+            number_text(each.mean),
+            parameters,
+        ]
         rows.append(["-\n".join(each.family.rsplit("-", 1)), *row])
     show_table(title, columns, rows)
     note(f"  intervals: {found.fits[0].over}")
@@ -70,6 +75,9 @@ def show_fits(name: str, found: Fitted) -> None:
         "  fit p: of independent draws of the family; where runs of a prompt are alike, it may be small by that. "
         "ΔAIC takes runs as independent too: it orders the families."
     )
+    for each, test in zip(found.fits, found.goodness, strict=True):
+        if test.status != "ok":
+            note(f"  {each.family}, fit p: {test.status}")
     _explain(found.fits)
     say(found.iid.sentence)
 

@@ -17,7 +17,7 @@ from types import FrameType
 
 from oracle.commands.text import LIMIT, one_line, shell
 
-RESUMABLE = ("collect", "measure", "calibrate", "validate", "diagnose")
+RESUMABLE = ("collect", "measure", "calibrate", "validate", "diagnose", "study")
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 _IMPORTING = "<frozen importlib._bootstrap>"
 

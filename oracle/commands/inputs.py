@@ -113,10 +113,12 @@ def _named_tokenizer(name: str) -> PreTrainedTokenizerBase:
 def _target_tokenizer(trace: Trace) -> PreTrainedTokenizerBase | None:
     """The tokenizer of the trace's target from the hub's cache or this package; None, with a note, if in neither."""
     from oracle.models.loading import cached_folder, load_tokenizer
+    from oracle.models.pairs import SHIPPED
     from oracle.shipped import data_path
 
+    shipped = SHIPPED.get(str(trace.meta.get("pair")).partition(" + ")[0])
     name = str((trace.meta.get("target") or {}).get("model"))
-    folder = str(data_path("pair") / "target") if trace.meta.get("pair") == "demo" else cached_folder(name)
+    folder = str(data_path(shipped) / "target") if shipped else cached_folder(name)
     try:
         if folder:
             return load_tokenizer(folder, _ON_DISK)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 USUAL_LIMIT = 10
 DEFAULT_MEASURED = ("constant:tokens=5", "heuristic", "dynamic")
+LOOKUP_MEASURED = ("constant:tokens=5", "constant:tokens=10")  # what the library can do where tokens are looked up
 
 
 def register(app: typer.Typer) -> None:
@@ -39,6 +40,7 @@ def clocked(
     policies: Sequence[str],
     folder: Path,
     until: Until | None = None,
+    universal: bool = False,
 ) -> Runs:
     """Runs of ``policies`` in ``folder``; a folder that may not be written is refused before anything is loaded."""
     from oracle.measure import measure
@@ -50,7 +52,7 @@ def clocked(
     chosen = prompts.load()
     with warnings_as_notes():
         return measure(
-            pair.load(),
+            pair.load(universal),
             chosen,
             policies,
             folder,
@@ -82,6 +84,13 @@ def measure(
             show_default=False,
         ),
     ] = None,
+    universal: Annotated[
+        bool,
+        typer.Option(
+            "--universal",
+            help="The draft has another tokenizer (universal assisted generation): clocked, not replayed.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run transformers' own assisted generation and plain decoding side by side, and clock every iteration.
@@ -92,14 +101,14 @@ def measure(
     from analysis.measured.until import Until
     from oracle.policies import as_policy
 
-    policies = [*(policy or DEFAULT_MEASURED)]
+    policies = [*(policy or (LOOKUP_MEASURED if pair.looks_up else DEFAULT_MEASURED))]
     for text in policies:
         as_policy(text)
     expect_measured(baseline, policies)
     stop = None if until is None else Until(_share(until), baseline).settle(["none", *policies])
     if prompts.limit is None and stop is None:
         prompts = replace(prompts, limit=USUAL_LIMIT)
-    runs = clocked(pair, prompts, run, output, policies, out, stop)
+    runs = clocked(pair, prompts, run, output, policies, out, stop, universal)
     note_left_out(runs.meta)
     note_date(runs.meta)
     found = summary(runs, list(runs.meta["policies"]))  # in the order given, whatever the order in which they ran
@@ -190,7 +199,17 @@ def show_measured(found: Sequence[Measured], baseline: str, gains: Sequence[Esti
     ]
     columns = ["policy", "num_assistant_\ntokens", "schedule", "threshold", "refitted"]
     if in_force:
-        show_table("What was in force on the draft's generation config", columns, in_force)
+        show_table(f"What was in force on {_where(runs)}", columns, in_force)
+
+
+def _where(runs: Runs) -> str:
+    """Where the library was told the settings, by the kind of draft."""
+    kind = (runs.meta.get("draft") or {}).get("kind")
+    places = {
+        "first-layers": "the target's own generation config",
+        "prompt-lookup": "the call (prompt_lookup_num_tokens)",
+    }
+    return places.get(str(kind), "the draft's generation config")
 
 
 def in_words(settings: dict) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import typer
 
 from oracle.commands.bounds import Between, Once, expect_one_of
 from oracle.commands.notes import note, warnings_as_notes
+from oracle.drafts.kinds import OtherTokenizer, OwnModel, is_lookup
 
 if TYPE_CHECKING:
     from analysis.cost import CostModel
@@ -46,6 +47,15 @@ Baseline = Annotated[
         show_default=False,
     ),
 ]
+Semantics = Annotated[
+    str | None,
+    typer.Option(
+        "--semantics",
+        metavar="RELEASE",
+        help="Rules of another release of transformers, such as 4.45; default: of the installed one.",
+        show_default=False,
+    ),
+]
 Tokenizer = Annotated[
     str | None,
     typer.Option(
@@ -60,10 +70,14 @@ Overrun = Annotated[
 NewTokens = Annotated[int, typer.Option("--max-new-tokens", help="Length limit of each text."), Length]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Format = Annotated[str, typer.Option("--format", help="How the table is printed: terminal, markdown, latex or csv.")]
 InSample = Annotated[
     bool, typer.Option("--allow-in-sample", help="Judge a trained policy on the prompts of its training too.")
 ]
 AnyCost = Annotated[bool, typer.Option("--any-cost", help="Take the prices of --cost even if they are another pair's.")]
+
+
+DRAFT = "Draft model: hub name or local directory; or prompt-lookup[:tokens=20,ngram=2] (n-gram lookup, no model)."
 
 
 def check_any_cost(any_cost: bool, cost: Path | None) -> None:
@@ -85,7 +99,7 @@ class ModelOptions:
     """Which target, where the models run, and on how many processor threads; the draft is a subclass's."""
 
     pair: Annotated[
-        str | None, typer.Option("--pair", help="A named pair: demo, pythia, opt, codegen, llama, starcoder, vicuna.")
+        str | None, typer.Option("--pair", help="A named pair: demo, opt, llama-3, ...; `oracle pairs` lists them.")
     ] = None
     target: Annotated[str | None, typer.Option("--target", help="Target model: hub name or local directory.")] = None
     dtype: Annotated[str, typer.Option("--dtype", help="auto (the checkpoint's), float32, bfloat16 or float16.")] = (
@@ -104,11 +118,16 @@ class ModelOptions:
             help="Take a draft with other special tokens; prompts that hold one are left out.",
         ),
     ] = False
-    threads: Annotated[
+    draft_layers: Annotated[
         int | None,
         typer.Option(
-            "--threads", help="Processor threads; default: torch's, often one a core. Small models run best on one."
+            "--draft-layers", help="Draft with the target's own first so many layers (early exit), instead of --draft."
         ),
+        Between(1, 10_000),
+    ] = None
+    threads: Annotated[
+        int | None,
+        typer.Option("--threads", help="Processor threads; default: the number that is fastest when it is tried."),
         Between(1, 4 * PROCESSORS, because=f" (four times the processors here, {PROCESSORS})"),
     ] = None
 
@@ -122,18 +141,26 @@ class ModelOptions:
         from oracle.models.pairs import DTYPES
 
         expect_one_of("--dtype", self.dtype, DTYPES)
-        if self.pair is not None and (self.target is not None or draft is not None):
+        if self.draft_layers is not None and draft is not None:
+            raise ValueError(
+                f"--draft-layers {self.draft_layers} and --draft {draft} exclude each other: give one of them"
+            )
+        alone = self.draft_layers is not None or is_lookup(draft)  # the target, or that of a named pair, drafts itself
+        if self.pair is not None and (self.target is not None or (draft is not None and not alone)):
             raise ValueError(f"--pair {self.pair} and --target or --draft exclude each other: give one of them")
-        if (self.target is None) != (draft is None):
+        if not alone and (self.target is None) != (draft is None):
             given, missing = ("--target", "--draft") if draft is None else ("--draft", "--target")
             raise ValueError(f"{given} is given without {missing}: a pair needs both, or --pair NAME")
 
-    def load_with(self, draft: str | None) -> Pair:
-        """The target with this draft, or the pair that is named."""
+    def load_with(self, draft: str | None, universal: bool = False) -> Pair:
+        """The target with this draft, or the pair that is named; ``universal``: a draft with a tokenizer of its own."""
+        from oracle.models.named import SHIPPED, loads
         from oracle.models.pairs import load_pair
 
-        if self.named == "demo":
+        if self.named in SHIPPED:
             note("Using the embedded pair: a toy that shows the mechanics, not anyone's speedup.")
+        elif self.named is not None:
+            note(f"Loading {loads(self.named)}.")
         if self.threads is not None:
             import torch
 
@@ -147,8 +174,16 @@ class ModelOptions:
                 device=self.device,
                 draft_device=self.draft_device,
                 allow_token_differences=self.allow_token_differences,
+                draft_layers=self.draft_layers,
+                universal=universal,
             )
-        _say_switched_off(("target", found.target), ("draft", found.draft))
+        drafts = [("draft", found.draft)] if type(found.drafting) in (OwnModel, OtherTokenizer) else []
+        _say_switched_off(("target", found.target), *drafts)
+        if self.threads is None:
+            from oracle.models.threads import choose
+
+            if (choice := choose(found)) is not None:
+                note(f"Threads: {choice}.")
         return found
 
 
@@ -166,14 +201,19 @@ def _say_switched_off(*models: tuple[str, Any]) -> None:
 class PairOptions(ModelOptions):
     """Which two models, where, and on how many processor threads."""
 
-    draft: Annotated[str | None, typer.Option("--draft", help="Draft model: hub name or local directory.")] = None
+    draft: Annotated[str | None, typer.Option("--draft", help=DRAFT)] = None
 
     def __post_init__(self) -> None:
         self.check(self.draft)
 
-    def load(self) -> Pair:
+    @property
+    def looks_up(self) -> bool:
+        """Whether the draft is an n-gram lookup, which has no probabilities to stop at."""
+        return is_lookup(self.draft)
+
+    def load(self, universal: bool = False) -> Pair:
         """The pair that is named; the embedded one where none is."""
-        return self.load_with(self.draft)
+        return self.load_with(self.draft, universal)
 
 
 @dataclass(frozen=True)
@@ -182,7 +222,7 @@ class DraftsOptions(ModelOptions):
 
     draft: Annotated[
         list[str] | None,
-        typer.Option("--draft", help="Draft model: hub name or local directory."),
+        typer.Option("--draft", help=DRAFT),
         Once(),
     ] = None
 

@@ -31,11 +31,11 @@ def report(
     force: Force = False,
 ) -> None:
     """Write one self-contained page: the answer, what was collected, figures, tables, and single prompts."""
+    from analysis.examine import Source
     from analysis.replay.simulate import USUAL, check_policies
     from analysis.report.page import steps
-    from analysis.study import Source
     from oracle.progress import bar
-    from oracle.workflows.study import report as write_report
+    from oracle.workflows.questions import report as write_report
 
     check_file(output, made=PAGE, force=force)
     if runs is not None and len(traces or ()) > 1:

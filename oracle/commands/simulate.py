@@ -12,7 +12,7 @@ from oracle.commands.inputs import check_together, describe, load_trace
 from oracle.commands.ladder import show_ladder
 from oracle.commands.notes import note, say
 from oracle.commands.numbers import gain_text, interval_text, policy_text, share_text, short_count
-from oracle.commands.options import Baseline, InSample, Json, OneTrace, Policies, PriceOptions
+from oracle.commands.options import Baseline, InSample, Json, OneTrace, Policies, PriceOptions, Semantics
 from oracle.commands.programs import show_json
 from oracle.commands.tables import show_table
 
@@ -35,6 +35,7 @@ def simulate(
     policy: Policies = None,
     baseline: Baseline = None,
     in_sample: InSample = False,
+    semantics: Semantics = None,
     ladder: Annotated[
         bool,
         typer.Option("--ladder", help="From no draft to the best there could be: nine rungs, each held out."),
@@ -49,10 +50,12 @@ def simulate(
     from analysis.replay.simulate import simulate as replay
     from analysis.replay.sweep import baseline as compared_with
     from oracle.policies.names import taken_in_sample
+    from oracle.policies.semantics import in_force
 
-    if ladder and (policy or baseline is not None or in_sample):
+    if ladder and (policy or baseline is not None or in_sample or semantics is not None):
         raise ValueError(
-            "--ladder has rungs and a baseline of its own; leave out --policy, --baseline and --allow-in-sample"
+            "--ladder has rungs and a baseline of its own; leave out --policy, --baseline, "
+            "--allow-in-sample and --semantics"
         )
     if in_sample:
         policy = [taken_in_sample(text) for text in policy or ()]
@@ -62,12 +65,19 @@ def simulate(
     if ladder:
         _climb(loaded, cost, as_json)
         return
-    results = [replay(loaded, text, cost) for text in policy] if policy else _usual(loaded, cost)
+    rules = in_force(semantics)
+    results = (
+        [replay(loaded, text, cost, semantics=semantics) for text in policy]
+        if policy
+        else _usual(loaded, cost, semantics)
+    )
     compared = compared_with(loaded, cost, baseline)
     if as_json:
-        show_json([result_row(result, compared.totals) for result in results])
+        show_json([result_row(result, compared.totals) | {"semantics": str(rules)} for result in results])
     else:
         show_results(results, compared, describe(loaded))
+        if semantics is not None:
+            say(f"Policies of transformers follow the rules of {rules} ({rules.evidence}).")
     for result in results:
         context = loaded.context[loaded.offsets[result.prompt] + result.position]
         if outside := cost.outside_range(result.drafted, context):
@@ -85,11 +95,11 @@ def _climb(trace: Trace, cost: CostModel, as_json: bool) -> None:
         show_ladder(found, describe(trace))
 
 
-def _usual(trace: Trace, cost: CostModel) -> Sequence[SimulationResult]:
+def _usual(trace: Trace, cost: CostModel, semantics: str | None) -> Sequence[SimulationResult]:
     """The usual policies, but those that read more than the trace holds, which are named."""
     from analysis.replay.simulate import USUAL, replay_all
 
-    results, left_out = replay_all(trace, dict(zip(USUAL, USUAL, strict=True)), cost)
+    results, left_out = replay_all(trace, dict(zip(USUAL, USUAL, strict=True)), cost, semantics)
     for name, reason in left_out.items():
         note(f"Note: {name} is left out: {reason}")
     return results

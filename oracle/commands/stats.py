@@ -16,10 +16,10 @@ from oracle.commands.programs import show_json
 from oracle.commands.tables import show_table
 
 if TYPE_CHECKING:
+    from analysis.examine import Findings
     from analysis.gains.split import Null
     from analysis.intervals import Estimate
     from analysis.replay.enough import Enough
-    from analysis.study import Findings
 
 
 def register(app: typer.Typer) -> None:
@@ -29,8 +29,8 @@ def register(app: typer.Typer) -> None:
 @takes()
 def stats(prices: PriceOptions, traces: Traces = None, as_json: Json = False) -> None:
     """Describe the oracle SL: its spread, where it comes from, and what predicts it; then the verdict in words."""
+    from analysis.examine import findings
     from analysis.replay.enough import enough_of
-    from analysis.study import findings
 
     cost = prices.load()
     answer, loaded = [], load_traces(traces)

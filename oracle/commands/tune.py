@@ -16,6 +16,7 @@ from oracle.commands.numbers import gain_text, interval_text, policy_text
 from oracle.commands.options import Force, InSample, Json, OneTrace, Policies, PriceOptions
 from oracle.commands.programs import plain, show_json
 from oracle.commands.tables import show_table
+from oracle.records.meta import has_encoders
 
 if TYPE_CHECKING:
     from analysis.cost import CostModel
@@ -61,15 +62,15 @@ def tune(
     check_together(loaded, cost=cost)
     found = tuned(loaded, cost, families, folds=folds)
     if as_json:
-        show_json(_answer(found))
+        show_json(_answer(found, has_encoders(loaded.meta)))
     else:
-        show_tuned(found, describe(loaded))
+        show_tuned(found, describe(loaded), has_encoders(loaded.meta))
     _warn(found, loaded, cost)
     if plot is not None:
         _draw(found, plot)
 
 
-def show_tuned(found: Tuned, title: str) -> None:
+def show_tuned(found: Tuned, title: str, encoder_decoder: bool = False) -> None:
     """A row for each family, what is to be said of them, and the lines to paste."""
     from oracle.settings import nearest
 
@@ -88,7 +89,7 @@ def show_tuned(found: Tuned, title: str) -> None:
     say("Held out: each half of the prompts under what the other half chose; all intervals hold at once.")
     for sentence in found.sentences:
         say(sentence)
-    for each, told in nearest(found.policy, found.constant, found.simplest):
+    for each, told in nearest(found.policy, found.constant, found.simplest, encoder_decoder):
         say(f"\n{settings_text(each, told)}", lines=True)
 
 
@@ -97,11 +98,12 @@ def settings_text(settings: Settings, told: str) -> str:
     return "\n".join(line for line in (f"{settings.engine} {settings.version}. {told}", settings.text) if line)
 
 
-def _answer(found: Tuned) -> dict[str, Any]:
+def _answer(found: Tuned, encoder_decoder: bool) -> dict[str, Any]:
     """Everything, and the settings to paste."""
     from oracle.settings import nearest
 
-    paste = [plain(each) | {"note": told} for each, told in nearest(found.policy, found.constant, found.simplest)]
+    nearby = nearest(found.policy, found.constant, found.simplest, encoder_decoder)
+    paste = [plain(each) | {"note": told} for each, told in nearby]
     return plain(found) | {"paste": paste}
 
 

@@ -103,7 +103,7 @@ def validate(
             recorded, [load_runs(path) for path in runs or ()], prices, policies=policy, budget=budget
         )
     else:
-        policies = workflow.to_validate(policy or workflow.POLICIES)
+        policies = workflow.to_validate(policy or (workflow.LOOKED_UP if pair.looks_up else workflow.POLICIES))
         out = out or Path("runs/validation")
         check_folder(out)
         sets = prompts.load()

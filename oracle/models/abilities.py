@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
+import numpy as np
 import torch
 from transformers import DynamicCache
 
@@ -15,6 +16,7 @@ from oracle.models import caches
 from oracle.models.batches import left_padded, positions_of
 from oracle.models.lengths import switch
 from oracle.models.masks import additive, seeing_itself
+from oracle.models.sources import Sourced
 from oracle.models.view import Reader, View
 
 _MOST = 14  # positions that a probe reads, where texts are as long
@@ -72,7 +74,7 @@ class Abilities:
     @cached_property
     def remembers(self) -> int | None:
         """Most positions that every layer of its cache keeps; None without a limit, 0 for recurrent states."""
-        return caches.remembered(self._view.model)
+        return caches.remembered(self._view.model) if self._view.start is None else None
 
     @cached_property
     def obeys_masks(self) -> bool:
@@ -82,6 +84,8 @@ class Abilities:
         """
         if not self.takes_positions or self._view.model.config._attn_implementation not in ("sdpa", "eager"):
             return False
+        if self._view.start is not None:
+            return False  # T5 works distances out from the columns
         return self._tried(_branches_agree)
 
     @cached_property
@@ -130,16 +134,16 @@ def check_able(view: View, can: Abilities) -> None:
 
 def _later_tokens_do_not_matter(view: View, text: torch.Tensor) -> bool:
     mask, half = torch.ones_like(text, dtype=torch.bool)[None], len(text) // 2
-    whole = view.logits(text[None], mask, positions_of(mask), caches.fresh(view.model), keep=len(text))[0]
-    return _alike(view, whole[half], view.after(text[: half + 1]), refusing=True)
+    whole = view.logits(text[None], mask, positions_of(mask), _fresh(view), keep=len(text))[0]
+    return _alike(view, whole[half], _after(view, text[: half + 1]), refusing=True)
 
 
 def _going_on_agrees(view: View, text: torch.Tensor) -> bool:
-    reader, half = Reader(view), len(text) // 2
+    reader, half = Reader(view, _source(view)), len(text) // 2
     for piece in (text[:half], text[half:-1], text[-1:]):
         if len(piece):
             reader.read(piece, keep=1)
-    return reader.last is not None and _alike(view, reader.last[0], view.after(text), refusing=True)
+    return reader.last is not None and _alike(view, reader.last[0], _after(view, text), refusing=True)
 
 
 def _far_neighbour_agrees(view: View, text: torch.Tensor, far: int) -> bool:
@@ -147,8 +151,8 @@ def _far_neighbour_agrees(view: View, text: torch.Tensor, far: int) -> bool:
     place = torch.arange(len(text), device=view.device)
     places = torch.stack([place, place + far - len(text)])
     mask = torch.ones_like(ids, dtype=torch.bool)
-    ours = view.logits(ids, mask, places, caches.fresh(view.model), keep=1)[0, -1]
-    return _alike(view, ours, view.after(text), refusing=True)
+    ours = view.logits(ids, mask, places, _fresh(view, 2), keep=1)[0, -1]
+    return _alike(view, ours, _after(view, text), refusing=True)
 
 
 def _branches_agree(view: View, text: torch.Tensor) -> bool:
@@ -174,18 +178,34 @@ def _branches_agree(view: View, text: torch.Tensor) -> bool:
 
 
 def _forgetting_agrees(view: View, text: torch.Tensor) -> bool:
-    reader, kept = Reader(view), len(text) // 2
+    reader, kept = Reader(view, _source(view)), len(text) // 2
     reader.read(text, keep=1)
     reader.forget(kept)
     other = text.flip(0)[: len(text) - kept]
-    return _alike(view, reader.read(other, keep=1)[0], view.after(torch.cat([text[:kept], other])))
+    return _alike(view, reader.read(other, keep=1)[0], _after(view, torch.cat([text[:kept], other])))
 
 
 def _neighbours_agree(view: View, text: torch.Tensor) -> bool:
     texts = [row.cpu().numpy() for row in (text, text.flip(0)[: 1 + len(text) // 3], text[-1:])]
     ids, mask = left_padded(texts, view.device)
-    together = view.logits(ids, mask, positions_of(mask), caches.fresh(view.model), keep=1)[:, 0]
-    return _alike(view, together, torch.stack([view.after(torch.from_numpy(text)) for text in texts]))
+    source = _source(view)
+    prompts = [source[:2], source, source[:3]]  # an encoder's, of other lengths too
+    together = view.logits(ids, mask, positions_of(mask), view.fresh(prompts), keep=1)[:, 0]
+    alone = [view.after(torch.from_numpy(text), prompt) for text, prompt in zip(texts, prompts, strict=True)]
+    return _alike(view, together, torch.stack(alone))
+
+
+def _source(view: View) -> np.ndarray:
+    """What an encoder reads while its decoder is tried; models without one are given the same and ignore it."""
+    return np.linspace(view.vocabulary - 1, 0, 5).astype(np.int64)
+
+
+def _fresh(view: View, rows: int = 1) -> DynamicCache | Sourced:
+    return view.fresh([_source(view)] * rows)
+
+
+def _after(view: View, ids: torch.Tensor) -> torch.Tensor:
+    return view.after(ids, _source(view))
 
 
 def _alike(view: View, ours: torch.Tensor, theirs: torch.Tensor, refusing: bool = False) -> bool:

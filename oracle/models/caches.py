@@ -7,7 +7,10 @@ from typing import Any
 
 import torch
 from transformers import DynamicCache, PreTrainedModel
-from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer, LinearAttentionCacheLayerMixin
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+from oracle.models import compat
+from oracle.models.sources import Sourced
 
 
 def fresh(model: PreTrainedModel) -> DynamicCache:
@@ -15,26 +18,28 @@ def fresh(model: PreTrainedModel) -> DynamicCache:
     return DynamicCache(config=model.config)
 
 
-def rollback(cache: DynamicCache, keep: int) -> None:
+def rollback(cache: DynamicCache | Sourced, keep: int) -> None:
     """Cut ``cache`` to its first ``keep`` tokens.  Raises ValueError when it holds fewer."""
     length = cache.get_seq_length()
     if not 0 <= keep <= length:
         raise ValueError(f"keep={keep}: the cache holds {length} tokens; give 0 to {length}")
     if length:
-        cache.crop(keep - length)  # a negative count is how many to remove; 0 lets a sliding window shrink back
+        compat.remove_last(cache, length - keep)
     if cache.get_seq_length() != keep:
         raise RuntimeError(
             f"the cache holds {cache.get_seq_length()} tokens after a rollback to {keep}: it cannot roll back"
         )
 
 
-def keep_rows(cache: DynamicCache, rows: torch.Tensor) -> None:
+def keep_rows(cache: DynamicCache | Sourced, rows: torch.Tensor) -> None:
     """Keep only these rows (int64 [kept]) of the batch, in this order."""
     rows = rows.cpu()  # layers may be on several devices
+    if isinstance(cache, Sourced):
+        cache.keep_rows(rows)
+        return
     for layer in cache.layers:
         # "reorder" takes any rows: states of a convolution, and keys and values where a layer has both.
-        stateful = isinstance(layer, LinearAttentionCacheLayerMixin)
-        getattr(layer, "reorder_cache" if stateful else "batch_select_indices")(rows)
+        getattr(layer, "reorder_cache" if compat.is_recurrent(layer) else "batch_select_indices")(rows)
 
 
 def copy_rows(cache: DynamicCache, rows: Sequence[int]) -> DynamicCache:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from oracle.models.configs import rows, says_no_eos
+from oracle.models.configs import known_rows, rows, says_no_eos
 from oracle.models.identity import name_of
 from oracle.models.tokens import Differences, Vocabulary, compare, some_of
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
     from oracle.models.pair import Pair
 
 _SAME = "choose a draft with the target's tokenizer"
+_ANYWAY = "or only measure it (`oracle measure --universal`, universal=True): what it drafts cannot be replayed"
+_REREADS_SINCE = (5, 6)  # transformers; 5.24 still does.  tests/test_encoder_decoder.py fails where one no longer does
+REREADS = (
+    "transformers lets an encoder-decoder draft read its whole text again in each iteration, which costs time and "
+    "changes what it drafts, unless generate is given decoder_attention_mask=torch.ones(1, 1, dtype=torch.long); "
+    "calls here are given it: give it too"
+)
 
 
 def check_pair(pair: Pair) -> tuple[str, ...]:
@@ -31,21 +39,21 @@ def remarks(pair: Pair) -> tuple[str, ...]:
 
     Raises one ValueError that says why the two models cannot work together, if they cannot.
     """
+    check_architectures((pair.target.config, pair.draft.config), (name_of(pair.target), name_of(pair.draft)))
     for role, model in (("target", pair.target), ("draft", pair.draft)):
-        if model.config.is_encoder_decoder:
-            raise ValueError(encoder_decoder(role, name_of(model)))
         if getattr(model, "_is_stateful", False):
             raise ValueError(
                 f"the {role} ({name_of(model)}) keeps a recurrent state, which cannot be rolled back to an earlier "
                 "token as speculative decoding needs; choose a model with attention only"
             )
-    return tuple(remark for remark in (says_no_eos(pair), *_tokens_without_rows(pair)) if remark)
+    rereads = REREADS if needs_decoder_mask(pair) else None
+    return tuple(remark for remark in (says_no_eos(pair), rereads, *_tokens_without_rows(pair)) if remark)
 
 
 def _tokens_without_rows(pair: Pair) -> Iterator[str]:
     """A remark on special or unused tokens that one model has no row for.  Raises ValueError for ordinary ones."""
     counts = {"target": rows(pair.target), "draft": rows(pair.draft)}
-    if pair.tokenizer is None or counts["target"] == counts["draft"]:
+    if pair.tokenizer is None or counts["target"] == counts["draft"] or not pair.drafting.shares_ids:
         return
     role = min(counts, key=counts.__getitem__)
     name, known = name_of(getattr(pair, role)), counts[role]
@@ -79,7 +87,7 @@ def check_tokenizers(
         there = f", where that is id {elsewhere}" if elsewhere is not None else ""
         raise ValueError(
             f"the tokenizers differ: {one}{there} ({len(found.used)} of {found.tokens} ids stand for other text); "
-            f"{_SAME}"
+            f"{_SAME}, {_ANYWAY}"
         )
     if found.special and not allow:
         raise ValueError(
@@ -92,6 +100,8 @@ def check_tokenizers(
 def unequal_rows(pair: Pair) -> str | None:
     """Why the library will not run this pair as it is, where one model has more embedding rows than the other."""
     target, draft = rows(pair.target), rows(pair.draft)
+    if not pair.drafting.shares_ids:
+        return _equal_rows(target) if target == draft else None
     if target == draft:
         return None
     return (
@@ -101,15 +111,51 @@ def unequal_rows(pair: Pair) -> str | None:
     )
 
 
+def _equal_rows(size: int) -> str:
+    return (
+        f"target and draft have {size} embedding rows each: the library takes that for one tokenizer, so it would not "
+        "translate between the two; choose a draft whose embedding has another number of rows"
+    )
+
+
 def shared_rows(pair: Pair) -> int:
     """Ids that both models know: 0 .. shared_rows - 1.
 
     Models of one family pad their embeddings to different sizes; both models' logits are cut to this range before
     anything else is computed from them, the softmax included.
     """
-    return min(rows(pair.target), rows(pair.draft))
+    return known_rows(pair)
 
 
-def encoder_decoder(role: str, name: str) -> str:
-    """Why a model of that kind is refused."""
-    return f"the {role} ({name}) is an encoder-decoder model; only pairs of decoder-only models are supported so far"
+def check_architectures(configs: tuple[PreTrainedConfig, PreTrainedConfig], names: tuple[str, str]) -> None:
+    """Raise ValueError where one model of a pair has an encoder and the other has none, or the library cannot run one.
+
+    ``configs`` and ``names`` are the target's and the draft's.  The library lends a decoder-only draft the target's
+    encoder outputs, which only a draft that was cut from that very target can read.
+    """
+    target, draft = (config.is_encoder_decoder for config in configs)
+    if target != draft:
+        kinds = {True: "an encoder-decoder", False: "decoder-only"}
+        raise ValueError(
+            f"the target ({names[0]}) is {kinds[target]} and the draft ({names[1]}) is {kinds[draft]}: the draft must "
+            f"be {kinds[target]} as well, with the target's tokenizer"
+        )
+    for role, config, name in zip(("target", "draft"), configs, names, strict=True):
+        encoder, decoder = getattr(config, "num_layers", None), getattr(config, "num_decoder_layers", None)
+        if config.is_encoder_decoder and encoder is not None and decoder is not None and decoder > encoder:
+            raise ValueError(
+                f"the {role} ({name}) has {decoder} decoder layers and {encoder} encoder layers: transformers makes "
+                "its cache as large as the encoder, so that every generate() of such a model fails; choose one with "
+                "at least as many encoder layers"
+            )
+
+
+def needs_decoder_mask(pair: Pair) -> bool:
+    """Whether assisted generation goes wrong on this pair unless a mask of the decoder's first token is given.
+
+    From transformers 5.6 on, a draft with an encoder reads the whole text again in each iteration, behind what it has
+    cached of it (`GenerationMixin._prefill` cuts off what is cached only where it knows the length of the mask).  With
+    ``decoder_attention_mask=torch.ones(1, 1, dtype=torch.long)`` it reads the two tokens that it must.
+    """
+    release = tuple(int(part) for part in version("transformers").split(".")[:2])
+    return bool(pair.target.config.is_encoder_decoder) and release >= _REREADS_SINCE

@@ -29,7 +29,7 @@ def eos_token_ids(pair: Pair) -> tuple[int, ...]:
 def says_no_eos(pair: Pair) -> str | None:
     """A remark where a configuration says that nothing ends a text, or what no text can hold; else None."""
     where, value = _eos(pair)
-    known = min(rows(pair.target), rows(pair.draft))
+    known = known_rows(pair)
     ids = eos_token_ids(pair)
     if value is None or any(token < known for token in ids):
         return None
@@ -46,6 +46,27 @@ def token_ids(value: object, what: str, known: Mapping[str, int]) -> tuple[int, 
     return tuple(sorted({token for one in _flat(value) if (token := _token_id(one, value, what, known)) is not None}))
 
 
+def start_token_id(pair: Pair) -> int | None:
+    """The id that texts of an encoder-decoder pair begin with, which is the target's choice; None for other pairs.
+
+    As the library looks for it: the generation config's ``decoder_start_token_id``, else its BOS, else the config's.
+    Raises ValueError where there is none, or one that the models do not share.
+    """
+    if not pair.target.config.is_encoder_decoder:
+        return None
+    places = (getattr(pair.target, "generation_config", None), pair.target.config.get_text_config(decoder=True))
+    names = ("decoder_start_token_id", "bos_token_id")
+    said = (getattr(place, name, None) for place in places for name in names)
+    value = next((one for one in said if one is not None), None)
+    found, known = whole(value), min(rows(pair.target), rows(pair.draft))
+    if found is None or not 0 <= found < known:
+        raise ValueError(
+            f"decoder_start_token_id of the target is {value!r}; an encoder-decoder's texts begin with it, so it must "
+            f"be one of the ids 0 to {known - 1} that the models share: set it in the generation config"
+        )
+    return found
+
+
 def rows(model: PreTrainedModel) -> int:
     """Number of token ids that a model scores, padding of the embedding included."""
     value = getattr(model.config.get_text_config(), "vocab_size", None)
@@ -57,9 +78,16 @@ def rows(model: PreTrainedModel) -> int:
     return found
 
 
+def known_rows(pair: Pair) -> int:
+    """Ids that target and draft both know: 0 .. known_rows - 1; the target's where the draft has ids of its own."""
+    return min(rows(pair.target), rows(pair.draft)) if pair.drafting.shares_ids else rows(pair.target)
+
+
 def positions(model: PreTrainedModel) -> int | None:
     """Most positions that a model can read, or None where it has no limit; a tiny or giant number stands for none."""
     config = model.config.get_text_config()
+    if hasattr(config, "relative_attention_num_buckets"):
+        return None  # T5 sees distances; what its n_positions says is how long the texts of its training were
     limits = [_limit(name, getattr(config, name, None)) for name in _POSITIONS]
     return min((limit for limit in limits if limit is not None), default=None)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from transformers import GenerationConfig, PreTrainedModel
 
-from oracle.models.configs import SETTLED, eos_token_ids
+from oracle.models.configs import SETTLED, eos_token_ids, start_token_id
 from oracle.models.pair import Pair
 
 # Settings of a generation config that say nothing about which token is chosen, or that every call here sets itself.
@@ -15,6 +15,7 @@ _NO_MATTER = {
     "bos_token_id", "eos_token_id", "pad_token_id", "transformers_version", "_from_model_config", "use_cache",
     "cache_implementation", "max_length", "max_new_tokens", "num_assistant_tokens", "num_assistant_tokens_schedule",
     "assistant_confidence_threshold", "compile_config", "disable_compile",
+    "decoder_start_token_id",
 }  # fmt: skip
 _SAMPLING = {"temperature", "top_p", "top_k", "min_p", "typical_p"}
 
@@ -25,7 +26,7 @@ def greedy_config(pair: Pair, max_new_tokens: int) -> GenerationConfig:
     The library fills whatever is None here from the model's own generation config, so use it inside ``neutral(pair)``.
     The pad id is an EOS id: with any other, assisted generation hides text that contains the pad id from the draft.
     """
-    return _plain(eos_token_ids(pair), max_new_tokens=max_new_tokens)
+    return _plain(eos_token_ids(pair), start_token_id(pair), max_new_tokens=max_new_tokens)
 
 
 def switched_off(model: PreTrainedModel) -> dict[str, object]:
@@ -54,12 +55,12 @@ def neutral(pair: Pair) -> Iterator[None]:
 
     Inside, each model carries a fresh generation config that may be changed freely.
     """
-    stop = eos_token_ids(pair)
+    stop, start = eos_token_ids(pair), start_token_id(pair)
     models = [pair.target] if pair.draft is pair.target else [pair.target, pair.draft]
     before = [(model.generation_config, [part for part in model.modules() if part.training]) for model in models]
     try:
         for model in models:
-            model.generation_config = _plain(stop)
+            model.generation_config = _plain(stop, start)
             setattr(model.generation_config, SETTLED, stop)  # else None would be looked up in the config again
             model.eval()
         yield
@@ -70,7 +71,7 @@ def neutral(pair: Pair) -> Iterator[None]:
                 part.training = True
 
 
-def _plain(stop: tuple[int, ...], **limits: int) -> GenerationConfig:
+def _plain(stop: tuple[int, ...], start: int | None, **limits: int) -> GenerationConfig:
     return GenerationConfig(
         do_sample=False,
         num_beams=1,
@@ -79,5 +80,6 @@ def _plain(stop: tuple[int, ...], **limits: int) -> GenerationConfig:
         use_cache=True,
         eos_token_id=list(stop) or None,
         pad_token_id=stop[0] if stop else None,
+        decoder_start_token_id=start,
         **limits,
     )

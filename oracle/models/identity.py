@@ -20,6 +20,7 @@ def describe(model: PreTrainedModel) -> dict[str, Any]:
         "weights_sample_sha256": fingerprint(model),
         "dtype": str(model.dtype).removeprefix("torch."),
         "device": str(model.device),
+        **({"encoder_decoder": True} if model.config.is_encoder_decoder else {}),
     }
 
 
@@ -27,7 +28,8 @@ def facts(pair: Pair) -> dict[str, Any]:
     """What identifies a pair: its name, and both models; what its maker says of them counts."""
     said = {role: pair.info.get(role, {}) for role in ("target", "draft")}
     rest = {name: value for name, value in pair.info.items() if name not in said}
-    return {"pair": pair.name} | rest | {role: describe(getattr(pair, role)) | said[role] for role in said}
+    found = {"target": describe(pair.target), "draft": pair.drafting.facts(pair)}
+    return {"pair": pair.name} | rest | {role: found[role] | said[role] for role in said}
 
 
 def fingerprint(model: PreTrainedModel) -> str:

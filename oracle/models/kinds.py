@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from oracle.models.weights import PICKLED
+
 _Config = dict[str, Any]
 _INSTEAD = "give a draft that is a causal language model of its own, with the target's tokenizer"
 _CONVERT = (
@@ -69,7 +71,8 @@ def _by_files(names: set[str], has_config: bool) -> str | None:
             "holds an adapter (adapter_config.json), which can name another model and change this one; "
             f"it is no model by itself: {_MERGE}"
         )
-    if ".safetensors" in endings and (has_config or "params.json" not in names):
+    weights = ".safetensors" in endings or not names.isdisjoint(PICKLED)
+    if weights and (has_config or "params.json" not in names):
         return None
     if ".gguf" in endings:
         return f"holds GGUF files only, which are llama.cpp's; {_CONVERT}"
@@ -80,7 +83,7 @@ def _by_files(names: set[str], has_config: bool) -> str | None:
         )
     other = {".onnx": "ONNX", ".mlmodel": "Core ML", ".tflite": "TensorFlow Lite", ".h5": "TensorFlow", ".pth": "torch"}
     found = next((name for ending, name in other.items() if ending in endings), None)
-    if found is None or ".bin" in endings:
+    if found is None:
         return None
     return f"holds weights of {found} only; give a version with *.safetensors"
 

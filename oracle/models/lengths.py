@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from oracle.models import compat
 from oracle.models.configs import whole
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ def switch(model: PreTrainedModel) -> int | None:
     Raises ValueError for a configuration that asks for two and does not say from where on.
     """
     config = model.config.get_text_config()
-    ropes = _ropes(getattr(config, "rope_parameters", None))
-    found = [_switch(config, rope) for rope in ropes if rope.get("rope_type") == "longrope"]
+    ropes = _ropes(compat.rope_settings(config))
+    found = [_switch(config, rope) for rope in ropes if compat.rope_kind(rope) == "longrope"]
     return min(found, default=None)
 
 
@@ -54,7 +55,7 @@ def _switches(pair: Pair) -> list[int]:
 def _ropes(parameters: Any) -> Iterator[Mapping[str, Any]]:
     """The settings of the rotary positions: one for all layers, or one for each type of layer."""
     if isinstance(parameters, Mapping):
-        each = [parameters] if "rope_type" in parameters else parameters.values()
+        each = [parameters] if compat.rope_kind(parameters) else parameters.values()
         yield from (rope for rope in each if isinstance(rope, Mapping))
 
 

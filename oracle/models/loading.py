@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oracle.models import compat
 from oracle.models.kinds import check_file, check_heads, check_kind
 from oracle.models.tokens import Vocabulary
 from oracle.models.untrusted import (
@@ -20,9 +21,11 @@ from oracle.models.untrusted import (
     check_tokenizer,
     check_weights,
     config_dict,
+    no_conversion,
     no_questions,
     own_file,
 )
+from oracle.models.weights import PICKLED, are_pickled, check_pickles
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -31,7 +34,10 @@ PROBE_SECONDS = 5.0
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "vocab.txt")
 # What a folder may hold that a tokenizer is made of, whatever its format is called next.
 _TOKENIZER_LIKE = re.compile(r"tok|vocab|merges|tekken|piece|spm|bpe|\.model$|\.tiktoken$", re.I)
-_LOCAL = "give a local directory with config.json, *.safetensors and the tokenizer's files"
+_LOCAL = (
+    "give a local directory with config.json, weights (model.safetensors or pytorch_model.bin, whole or in shards with "
+    "their index) and the tokenizer's files"
+)
 
 
 def locate(source: str) -> dict[str, bool]:
@@ -61,7 +67,7 @@ def load_config(source: str, where: dict[str, bool]) -> PreTrainedConfig:
     with _explained(source, where):
         config = AutoConfig.from_pretrained(_path(source), trust_remote_code=False, **where)
         check_config(source, config)
-        return config
+        return compat.told_rope(config)
 
 
 def load_tokenizer(source: str, where: dict[str, bool]) -> PreTrainedTokenizerBase | None:
@@ -70,13 +76,11 @@ def load_tokenizer(source: str, where: dict[str, bool]) -> PreTrainedTokenizerBa
     The library is asked, whatever the files are called; where there are none it makes a tokenizer of special tokens up,
     which counts as none.  Raises ValueError for one that is there and cannot be loaded.
     """
-    from transformers import AutoTokenizer
-
     if _is_dir(source) and not any(map(_TOKENIZER_LIKE.search, _file_names(source))):
         return None
     with _explained(source, where, "its tokenizer cannot be loaded"):
-        check_tokenizer(_path(source), where)
-        found = AutoTokenizer.from_pretrained(_path(source), trust_remote_code=False, **where)
+        loader = compat.tokenizer_loader(check_tokenizer(_path(source), where))
+        found = loader.from_pretrained(_path(source), trust_remote_code=False, **where)
     return found if Vocabulary(found).text() else None
 
 
@@ -96,23 +100,26 @@ def cached_folder(name: str) -> str | None:
 
 
 def load_model(source: str, where: dict[str, bool], dtype: str, device: str) -> PreTrainedModel:
-    """A causal language model in evaluation mode; one that sees or hears as well is only given text.
+    """A causal language model or an encoder-decoder in evaluation mode; one that sees or hears too is given text only.
 
-    Weights are read from safetensors only (the older format can run code), code of the checkpoint is never run, and
-    a model that is quantised or spread over devices stays where its loader put it.
+    Weights are read from safetensors, or where there are none from pickles by torch's weights-only reader; code of the
+    checkpoint is never run, and a model that is quantised or spread over devices stays where its loader put it.
     """
     config = load_config(source, where)
     if _is_dir(source):
-        _expect_safetensors(source)
+        _expect_weights(source)
     _expect_generation_config(source, where)
-    with _explained(source, where), _quiet():
+    with _explained(source, where), _quiet(), no_conversion():
         check_weights(_path(source), config, where)
+        if pickled := are_pickled(_path(source), config, where):
+            check_heads(source, check_pickles(_path(source), where))
+            where = {"local_files_only": True}  # what was checked, and not another copy of it
         loaded: Any = _loader(source, config).from_pretrained(
             _path(source),
             config=config,  # what was checked, and not another reading of it
             dtype=dtype,
             trust_remote_code=False,
-            use_safetensors=True,
+            use_safetensors=not pickled,
             output_loading_info=True,
             **where,
         )
@@ -127,13 +134,21 @@ def load_model(source: str, where: dict[str, bool], dtype: str, device: str) -> 
 
 def _loader(source: str, config: PreTrainedConfig) -> Any:
     """The library's loader of models of this kind that go on with a text.  Raises Refused where it has none."""
-    from transformers import AutoModelForCausalLM, AutoModelForMultimodalLM
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MULTIMODAL_LM_MAPPING
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_CAUSAL_LM_MAPPING,
+        MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+    )
 
+    if config.is_encoder_decoder:  # of some, as BART, there is a causal language model too, which is its decoder alone
+        if type(config) in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING:
+            return AutoModelForSeq2SeqLM
+        raise Refused(f"{source}: is a {config.model_type} model, which does not answer text with text; choose another")
     if type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
         return AutoModelForCausalLM
-    if type(config) in MODEL_FOR_MULTIMODAL_LM_MAPPING:
-        return AutoModelForMultimodalLM
+    loader, kinds = compat.seeing_models()
+    if type(config) in kinds:
+        return loader
     raise Refused(
         f"{source}: is a {config.model_type} model, and none that goes on with a text; choose a causal language model"
     )
@@ -183,17 +198,12 @@ def _path(source: str) -> str:
     return str(Path(source).expanduser()) if _is_dir(source) else source
 
 
-def _expect_safetensors(source: str) -> None:
+def _expect_weights(source: str) -> None:
     folder = Path(source).expanduser()
     if any(folder.glob("*.safetensors")):
         check_heads(source, _weights_of_one_file(folder))
-        return
-    if any(folder.glob("*.bin")):
-        raise ValueError(
-            f"{source}: only pickled weights (*.bin), which can run code when they are loaded; if you trust them, "
-            f"convert them once: AutoModelForCausalLM.from_pretrained({source!r}).save_pretrained(NEW_DIRECTORY)"
-        )
-    raise ValueError(f"{source}: no *.safetensors in there; {_LOCAL}")
+    elif not any((folder / name).is_file() for name in PICKLED):
+        raise ValueError(f"{source}: no *.safetensors in there, and no {PICKLED[0]}; {_LOCAL}")
 
 
 def _weights_of_one_file(folder: Path) -> set[str]:

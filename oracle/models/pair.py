@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from oracle.drafts.kinds import Drafting, OwnModel
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -19,3 +21,4 @@ class Pair:
     name: str = ""
     info: dict[str, Any] = field(default_factory=dict)  # added to what a trace's meta.json says about the pair
     contradicting: frozenset[int] = frozenset()  # ids that mean another token to the draft: no prompt may hold one
+    drafting: Drafting = OwnModel()  # what drafts, which need not be a model of its own

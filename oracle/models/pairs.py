@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oracle.models.checks import check_tokenizers, encoder_decoder, remarks
+from oracle.drafts.alone import without_draft_model
+from oracle.drafts.kinds import OtherTokenizer, OwnModel, is_lookup
+from oracle.models.checks import check_architectures, check_tokenizers, remarks
 from oracle.models.identity import name_of
 from oracle.models.loading import check_device, load_config, load_model, load_tokenizer, locate
+from oracle.models.named import PAIRS, SHIPPED, named
 from oracle.models.pair import Pair
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
-
-# Name -> (target, draft) on the model hub, as published with the results that a trace is compared with.
-PUBLISHED = {
-    "pythia": ("EleutherAI/pythia-1.4b-deduped", "EleutherAI/pythia-160m-deduped"),
-    "opt": ("facebook/opt-6.7b", "facebook/opt-125m"),
-    "codegen": ("Salesforce/codegen-6B-mono", "Salesforce/codegen-350M-mono"),
-    "llama": ("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.2-1B"),
-    "starcoder": ("bigcode/starcoder", "bigcode/tiny_starcoder_py"),
-    "vicuna": ("lmsys/vicuna-13b-v1.3", "double7/vicuna-68m"),
-}
-PAIRS = ("demo", *PUBLISHED)
 
 
 def load_pair(
@@ -37,30 +30,42 @@ def load_pair(
     device: str | None = None,
     draft_device: str | None = None,
     allow_token_differences: bool = False,
+    draft_layers: int | None = None,
+    universal: bool = False,
 ) -> Pair:
     """Load a named pair (see ``PAIRS``), or any two models by hub name or local directory.
 
-    ``dtype`` "auto" keeps the checkpoint's (float32 for the demo pair); ``device`` defaults to the GPU where there is
+    Instead of a model the draft may be ``draft_layers`` of the target's own first layers (early exit), or
+    "prompt-lookup" (``prompt-lookup:tokens=20,ngram=2``): with ``target``, or with the target of a named pair.
+    ``universal`` takes a draft with another tokenizer, which can be measured and not recorded.
+
+    ``dtype`` "auto" keeps the checkpoint's (float32 for the demo pairs); ``device`` defaults to the GPU where there is
     one, ``draft_device`` to ``device``.  ``allow_token_differences`` takes a draft whose special tokens are others than
     the target's: prompts that hold one are left out.  What is allowed or noted is warned of, and is in ``Pair.info``.
     Raises ValueError for names that are unknown, models that cannot be loaded and pairs that do not fit together;
     whatever can be told without reading weights is told first.
     """
-    sources = _sources(name, target, draft)
+    alone = draft_layers is not None or is_lookup(draft)
+    sources = _sources(name, target, draft) if not alone else _target_alone(name, target, draft, draft_layers)
     if dtype not in DTYPES:
         raise ValueError(f"dtype {dtype!r} is unknown; choose one of {', '.join(DTYPES)}")
     devices = [device or _default_device(), draft_device or device or _default_device()]
     for place in devices:
         check_device(place)
+    kind = "float32" if name in SHIPPED and dtype == "auto" else dtype
+    if alone:
+        found = _undrafted(sources[0], name or sources[0], kind, devices[0])
+        return without_draft_model(found, None if draft is None else str(draft), draft_layers)
     where = [locate(source) for source in sources]
-    for role, source, options in zip(("target", "draft"), sources, where, strict=True):
-        if load_config(source, options).is_encoder_decoder:
-            raise ValueError(encoder_decoder(role, source))
+    target_config, draft_config = (load_config(*each) for each in zip(sources, where, strict=True))
+    check_architectures((target_config, draft_config), sources)
     tokenizers = [load_tokenizer(source, options) for source, options in zip(sources, where, strict=True)]
-    shared, facts, contradicting = _shared(tokenizers, sources, allow_token_differences)
-    kind = "float32" if name == "demo" and dtype == "auto" else dtype
+    if universal:
+        shared, facts, contradicting, drafting = tokenizers[0], {}, frozenset(), _own_tokenizer(tokenizers, sources)
+    else:
+        (shared, facts, contradicting), drafting = _shared(tokenizers, sources, allow_token_differences), OwnModel()
     models = [load_model(*each[:2], kind, each[2]) for each in zip(sources, where, devices, strict=True)]
-    pair = Pair(models[0], models[1], shared, name or " + ".join(sources), facts, contradicting)
+    pair = Pair(models[0], models[1], shared, name or " + ".join(sources), facts, contradicting, drafting)
     remarks(pair)  # said where prompts are read; here only whether there is a reason against it
     return pair
 
@@ -78,10 +83,11 @@ def with_draft(
     Warns and raises as `load_pair` does.
     """
     source, device = str(draft), device or str(pair.target.device)
+    if is_lookup(source):
+        return without_draft_model(replace(pair, draft=pair.target), source, None)
     check_device(device)
     where = locate(source)
-    if load_config(source, where).is_encoder_decoder:
-        raise ValueError(encoder_decoder("draft", source))
+    check_architectures((pair.target.config, load_config(source, where)), (name_of(pair.target), source))
     tokenizers, sources = [pair.tokenizer, load_tokenizer(source, where)], (name_of(pair.target), source)
     shared, facts, contradicting = _shared(tokenizers, sources, allow_token_differences)
     found = Pair(
@@ -89,6 +95,39 @@ def with_draft(
     )
     remarks(found)
     return found
+
+
+def _target_alone(
+    name: str | None, target: str | Path | None, draft: str | Path | None, layers: int | None
+) -> tuple[str, str]:
+    """Where the target is that drafts for itself.  Raises ValueError where a draft is given in two ways."""
+    if layers is not None and draft is not None:
+        raise ValueError(f"draft_layers={layers} and draft={str(draft)!r} exclude each other: give one of them")
+    return _sources(name, target, target)
+
+
+def _undrafted(source: str, name: str, dtype: str, device: str) -> Pair:
+    """A target as a pair with itself."""
+    where = locate(source)
+    if load_config(source, where).is_encoder_decoder:
+        raise ValueError(
+            f"the target ({source}) is an encoder-decoder model: its own first layers, and what is looked up in its "
+            "text, are no drafts here; give it a draft model that is one too"
+        )
+    tokenizer = load_tokenizer(source, where)
+    model = load_model(source, where, dtype, device)
+    return Pair(model, model, tokenizer, name)
+
+
+def _own_tokenizer(tokenizers: list[PreTrainedTokenizerBase | None], sources: tuple[str, str]) -> OtherTokenizer:
+    """The draft's tokenizer beside the target's.  Raises ValueError where one of them has none."""
+    missing = [source for source, tokenizer in zip(sources, tokenizers, strict=True) if tokenizer is None]
+    if missing or tokenizers[1] is None:
+        raise ValueError(
+            f"{missing[0]} has no tokenizer: universal assisted generation translates between two; give both models "
+            "with their tokenizers, or leave universal out"
+        )
+    return OtherTokenizer(tokenizers[1])
 
 
 def _shared(
@@ -125,13 +164,13 @@ def _sources(name: str | None, target: str | Path | None, draft: str | Path | No
         if target is None or draft is None:
             raise ValueError(f"a pair needs a target and a draft, or one of the names {', '.join(PAIRS)}")
         return str(target), str(draft)
-    if name == "demo":
+    if name in SHIPPED:
         from oracle.shipped import data_path
 
-        return str(data_path("pair") / "target"), str(data_path("pair") / "draft")
-    if name not in PUBLISHED:
-        raise ValueError(f"no pair is called {name!r}; choose one of {', '.join(PAIRS)}, or give target and draft")
-    return PUBLISHED[name]
+        folder = data_path(SHIPPED[name])
+        return str(folder / "target"), str(folder / "draft")
+    found = named(name)
+    return found.target.name, found.draft.name
 
 
 def _default_device() -> str:

@@ -15,6 +15,7 @@ from transformers import DynamicCache
 
 from oracle.models import caches, configs
 from oracle.models.batches import MOST_LOGITS, Collected, Columns, left_padded, positions_of, right_padded
+from oracle.models.sources import Sourced
 from oracle.models.view import View
 
 Score = Callable[[torch.Tensor], dict[str, torch.Tensor]]  # logits [..., V] -> the columns that are kept, [...] each
@@ -24,19 +25,28 @@ Score = Callable[[torch.Tensor], dict[str, torch.Tensor]]  # logits [..., V] -> 
 class Context:
     """A model's keys and values of a batch, and which cached column holds which position of its row."""
 
-    cache: DynamicCache
+    cache: DynamicCache | Sourced
     mask: torch.Tensor  # bool [rows, columns], false on padding
     positions: torch.Tensor  # int64 [rows, columns]
-    lengths: np.ndarray  # int64 [rows], prompt tokens
+    lengths: np.ndarray  # int64 [rows], positions before the text: prompt tokens, or a decoder's start token
 
 
-def speak(view: View, prompts: Sequence[np.ndarray], limits: Sequence[int], score: Score) -> list[Columns]:
+def speak(
+    view: View,
+    prompts: Sequence[np.ndarray],
+    limits: Sequence[int],
+    score: Score,
+    given: Sequence[np.ndarray] | None = None,
+) -> list[Columns]:
     """Each prompt's greedy continuation: at most ``limits[n]`` (>= 1) tokens, a stop id kept as the last one.
 
-    ``score`` gives "tokens" among its columns: they are what is said.
+    ``score`` gives "tokens" among its columns: they are what is said.  ``given`` are the first tokens of each text,
+    where it has some already (int [columns]).
     """
-    ids, mask = left_padded(prompts, view.device)
-    cache = caches.fresh(view.model)
+    begun = given or [np.zeros(0, np.int64)] * len(prompts)
+    texts = [np.concatenate([view.opening(prompt), text]) for prompt, text in zip(prompts, begun, strict=True)]
+    ids, mask = left_padded(texts, view.device)
+    cache = view.fresh(prompts)
     positions = positions_of(mask)
     alive = torch.arange(len(prompts), device=view.device)
     room = torch.tensor(limits, device=view.device)
@@ -67,13 +77,14 @@ def listen(
     it is walked in pieces, because the logits of a whole batch over a large vocabulary do not fit into memory.
     """
     longest = max(len(text) for text in texts)
+    openings = [view.opening(prompt) for prompt in prompts]
     head, tail = (
-        left_padded(prompts, view.device),
+        left_padded(openings, view.device),
         right_padded([text[:-1] for text in texts], longest - 1, view.device),
     )
     ids, mask = (torch.cat(halves, dim=1) for halves in zip(head, tail, strict=True))
     positions = positions_of(mask)
-    cache = caches.fresh(view.model)
+    cache = view.fresh(prompts)
     before = ids.shape[1] - longest  # columns before the last prompt token, whose logits are the first that count
     width = max(1, MOST_LOGITS // (len(texts) * configs.rows(view.model)))
     pieces = []
@@ -84,4 +95,4 @@ def listen(
         pieces.append({name: value.cpu() for name, value in score(logits).items()})
     whole = {name: torch.cat([piece[name] for piece in pieces], dim=1).numpy() for name in pieces[0]}  # [rows, longest]
     columns = [{name: value[row, : len(text)] for name, value in whole.items()} for row, text in enumerate(texts)]
-    return columns, Context(cache, mask, positions, np.array([len(prompt) for prompt in prompts]))
+    return columns, Context(cache, mask, positions, np.array([len(opening) for opening in openings]))

@@ -2,7 +2,8 @@
 
 ``trust_remote_code=False`` alone is not enough.  The library leaves that argument out of some calls of its own, where
 it then asks on the terminal; a configuration can name attention code of the hub; an adapter's configuration can name
-another model; and an index of weights can name any file.
+another model; and an index of weights can name any file.  And where a model of the hub has pickled weights only, the
+library asks a service of the hub, in a thread of its own, to convert them for everybody.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
+
+from oracle.models import compat
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -52,6 +56,21 @@ def no_questions() -> Iterator[None]:
         dynamic_module_utils.TIME_OUT_REMOTE_CODE = before
 
 
+@contextlib.contextmanager
+def no_conversion() -> Iterator[None]:
+    """Weights of the hub are read as they are: nobody is asked to convert them, and no conversion is fetched."""
+    name = "DISABLE_SAFETENSORS_CONVERSION"  # the library's own switch, which it reads at each loading
+    before = os.environ.get(name)
+    os.environ[name] = "true"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
 def check_config(source: str, config: PreTrainedConfig) -> None:
     """Raise Refused where a configuration names code of the hub, or weights that are not safetensors of its own."""
     implementations: dict[str, dict[str, str | None]] = {
@@ -63,7 +82,7 @@ def check_config(source: str, config: PreTrainedConfig) -> None:
             _check_implementation(source, key, getattr(part, f"_{key}", None), legal)
     weights = getattr(config, "transformers_weights", None)
     if weights is not None and not (
-        _stays_within(weights) and str(weights).endswith((".safetensors", ".safetensors.index.json"))
+        stays_within(weights) and str(weights).endswith((".safetensors", ".safetensors.index.json"))
     ):
         raise Refused(
             f"{source}: its configuration names {weights!r} as weights; only *.safetensors of the checkpoint itself "
@@ -72,7 +91,7 @@ def check_config(source: str, config: PreTrainedConfig) -> None:
 
 
 def check_weights(source: str, config: PreTrainedConfig, where: dict[str, bool]) -> None:
-    """Raise Refused for an index that names anything but safetensors of the checkpoint itself, and for shards."""
+    """Raise Refused for an index of safetensors that names anything else or elsewhere, and for distributed shards."""
     if any(Path(source).glob("shard-*-model-*-of-*.safetensors")):
         raise Refused(
             f"{source}: holds the shards of a distributed training (shard-*.safetensors), whose reader can unpickle; "
@@ -81,16 +100,16 @@ def check_weights(source: str, config: PreTrainedConfig, where: dict[str, bool])
     for name in {_INDEX, str(getattr(config, "transformers_weights", None) or _INDEX)}:
         if not name.endswith(".index.json") or not (index := own_file(source, name, where)):
             continue
-        for shard in _shards(source, name, index):
-            if not (_stays_within(shard) and str(shard).endswith(".safetensors")):
+        for shard in shards(source, name, index):
+            if not (stays_within(shard) and str(shard).endswith(".safetensors")):
                 raise Refused(
                     f"{source}: {name} names {shard!r}; only *.safetensors of the checkpoint itself are read: get the "
                     "checkpoint again, or save it with save_pretrained"
                 )
 
 
-def check_tokenizer(source: str, where: dict[str, bool]) -> None:
-    """Raise Refused where the class named for the tokenizer is something else of the library.
+def check_tokenizer(source: str, where: dict[str, bool]) -> object:
+    """The class that the tokenizer's own files name; Refused where one that is named is something else of the library.
 
     The library takes any name that it has (a model's or another loader's, too) and loads that without our arguments.
     """
@@ -98,10 +117,8 @@ def check_tokenizer(source: str, where: dict[str, bool]) -> None:
     from transformers.models.auto.tokenization_auto import get_tokenizer_config, tokenizer_class_from_name
     from transformers.utils.import_utils import DummyObject
 
-    for named in (
-        get_tokenizer_config(source, local_files_only=where["local_files_only"]),
-        config_dict(source, where),
-    ):
+    own = get_tokenizer_config(source, local_files_only=where["local_files_only"])
+    for named in (own, config_dict(source, where)):
         name = named.get("tokenizer_class")
         if not isinstance(name, str):
             continue
@@ -116,6 +133,7 @@ def check_tokenizer(source: str, where: dict[str, bool]) -> None:
                     f"{source}: names {name!r} as the class of its tokenizer, which is no tokenizer; correct "
                     "tokenizer_class in tokenizer_config.json or config.json"
                 )
+    return own.get("tokenizer_class")
 
 
 def _parts(config: Any) -> Iterator[Any]:
@@ -137,7 +155,7 @@ def _check_implementation(source: str, key: str, name: object, legal: dict[str, 
         )
 
 
-def _shards(source: str, name: str, index: str) -> set[object]:
+def shards(source: str, name: str, index: str) -> set[object]:
     """The files that an index of weights names."""
     with open(index, encoding="utf-8") as file:
         content = json.load(file)
@@ -147,7 +165,7 @@ def _shards(source: str, name: str, index: str) -> set[object]:
     return set(map(str, named.values()))
 
 
-def _stays_within(name: object) -> bool:
+def stays_within(name: object) -> bool:
     """Whether a name in a checkpoint stays within the checkpoint, whatever system reads it."""
     if not isinstance(name, str):
         return False
@@ -171,8 +189,6 @@ def own_file(source: str, name: str, where: dict[str, bool]) -> str | None:
 
 def config_dict(source: str, where: dict[str, bool]) -> dict[str, Any]:
     """What config.json says, or the file that it points to; empty where there is none, as beside many a tokenizer."""
-    from transformers import PreTrainedConfig
-
     if not own_file(source, "config.json", where):
         return {}
-    return PreTrainedConfig.get_config_dict(source, **where)[0]
+    return compat.config_class().get_config_dict(source, **where)[0]

@@ -76,7 +76,22 @@ class HeuristicWhole(Heuristic):
     found_in: ClassVar[tuple[str, ...]] = ("transformers up to 4.46",)
 
     def update(self, state: Length, drafted: np.ndarray, accepted: np.ndarray, signals: Signals) -> Length:
-        return Length(np.maximum(1, state.tokens - 1 + 3 * (accepted == state.tokens)))
+        return _grown_by_budget(state, accepted)
+
+
+@dataclass(frozen=True)
+class HeuristicTransientWhole(HeuristicTransient):
+    """`heuristic_transient` where a draft that stopped before its budget counts as refused (up to 4.46)."""
+
+    source: ClassVar[str] = "Transformers up to 4.46, schedule heuristic_transient"
+    found_in: ClassVar[tuple[str, ...]] = ("transformers up to 4.46",)
+
+    def update(self, state: Length, drafted: np.ndarray, accepted: np.ndarray, signals: Signals) -> Length:
+        return _grown_by_budget(state, accepted)
+
+
+def _grown_by_budget(state: Length, accepted: np.ndarray) -> Length:
+    return Length(np.maximum(1, state.tokens - 1 + 3 * (accepted == state.tokens)))
 
 
 class Stair(NamedTuple):

@@ -58,6 +58,57 @@ class Roc(Policy):
         return RocState(roc_thresholds(outcomes, count, state.threshold), outcomes, count)
 
 
+class RocCalls(NamedTuple):
+    threshold: np.ndarray  # float64 [lanes], which stops the drafts now
+    outcomes: np.ndarray  # of this call, as in `RocState`
+    count: np.ndarray
+    refitted: np.ndarray  # float64 [lanes], with which the next call begins
+    at_once: np.ndarray  # bool [lanes], whether what is refitted acts in this call too
+
+
+@dataclass(frozen=True)
+class RocNextCall(Roc):
+    """`roc` whose refitted threshold acts in the next call only: the order of prompts matters (transformers 4.47)."""
+
+    source: ClassVar[str] = "Transformers 4.47 to 4.49, where scikit-learn is installed"
+    found_in: ClassVar[tuple[str, ...]] = ("transformers 4.47 to 4.49",)
+
+    def start(self, lanes: int, cost: Prices | None = None) -> RocCalls:
+        return self._call(np.full(lanes, float(self.threshold)))
+
+    def update(self, state: RocCalls, drafted: np.ndarray, accepted: np.ndarray, signals: Signals) -> RocCalls:
+        before = RocState(state.refitted, state.outcomes, state.count)  # too few outcomes leave the last one
+        refitted, outcomes, count = super().update(before, drafted, accepted, signals)
+        threshold = np.where(state.at_once, refitted, state.threshold)
+        return RocCalls(threshold, outcomes, count, refitted, state.at_once)
+
+    def next_prompt(self, state: RocCalls) -> RocCalls:
+        return self._call(state.refitted)
+
+    def _call(self, threshold: np.ndarray) -> RocCalls:
+        lanes = len(threshold)
+        nothing = np.zeros((lanes, 0), np.uint32), np.zeros(lanes, np.int64)
+        return RocCalls(threshold, *nothing, threshold, self._acts_at_once(threshold))
+
+    def _acts_at_once(self, threshold: np.ndarray) -> np.ndarray:
+        """Whether what is refitted acts in a call that begins with this threshold (float [lanes]), bool [lanes]."""
+        return np.zeros(len(threshold), bool)
+
+
+@dataclass(frozen=True)
+class RocFallback(RocNextCall):
+    """`roc` that acts at once in a call that begins with 0.4, else in the next call (transformers 4.50 to 4.57).
+
+    There a draft's settings that equal the library's default give way to those that its config holds meanwhile.
+    """
+
+    source: ClassVar[str] = "Transformers 4.50 to 4.57, where scikit-learn is installed"
+    found_in: ClassVar[tuple[str, ...]] = ("transformers 4.50 to 4.57",)
+
+    def _acts_at_once(self, threshold: np.ndarray) -> np.ndarray:
+        return threshold == 0.4
+
+
 def _outcomes(confidence: np.ndarray, accepted: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Outcomes as numbers that sort by confidence, uint32 [lanes, width]: its bits, then one bit for "it matched".
 

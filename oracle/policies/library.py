@@ -14,14 +14,15 @@ import numpy as np
 from oracle.policies.contract import Policy, State, budget_of, rebuilt
 from oracle.policies.counting import Constant, Heuristic, HeuristicTransient, Length
 from oracle.policies.drawn import Random
-from oracle.policies.learning import Roc
+from oracle.policies.learning import Roc, RocCalls
+from oracle.policies.semantics import under
 from oracle.policies.thresholds import Below, Dynamic
 
 _SCHEDULE: dict[type[Below] | type[Roc], str] = {
     Constant: "constant",
     Dynamic: "constant",
     Roc: "constant",
-    Heuristic: "heuristic",
+    Heuristic: "heuristic",  # before the class that it inherits from
     HeuristicTransient: "heuristic_transient",
 }
 SCHEDULES = tuple(dict.fromkeys(_SCHEDULE.values()))
@@ -56,18 +57,25 @@ def settings_of(policy: Policy, state: State | None = None) -> Settings | None:
         return Settings(policy.tokens, seed=policy.seed, drawn=int(begun[0][0]))
     if not _known(policy):
         return None
+    policy = under(policy)
     adaptive = isinstance(policy, Roc) and policy.threshold > 0
     if adaptive and not has_scikit_learn():
         raise ValueError(
             f"policy '{policy}' refits its threshold with scikit-learn, which is not installed; "
             f"install scikit-learn, or measure dynamic:threshold={policy.threshold:g} for the fixed threshold"
         )
-    tokens = budget_of(policy, policy.start(1) if state is None else state)
-    return Settings(int(np.max(tokens)), _SCHEDULE[type(policy)], float(policy.threshold), adaptive)
+    begun = policy.start(1) if state is None else state
+    threshold = begun.threshold[0] if isinstance(begun, RocCalls) else policy.threshold
+    return Settings(int(np.max(budget_of(policy, begun))), _schedule(policy), float(threshold), adaptive)
 
 
-def state_left(policy: Policy, state: State, tokens: float, iterations: int) -> State:
-    """The state after a call of so many iterations that left ``tokens`` as the library's next length."""
+def state_left(policy: Policy, state: State, tokens: float, iterations: int, threshold: float = 0.0) -> State:
+    """The state after a call of so many iterations that left ``tokens`` and ``threshold`` in the draft's config.
+
+    ``policy`` is what the installed release makes of a policy (`semantics.under`), and so is its ``state``.
+    """
+    if isinstance(state, RocCalls):
+        return state._replace(refitted=np.array([threshold])) if threshold else state
     if type(policy) is Random:
         return rebuilt(state, [state[0] + iterations])
     return Length(np.array([int(tokens)])) if isinstance(policy, HeuristicTransient) else state
@@ -83,7 +91,7 @@ def fields_of(policy: Policy) -> dict[str, int | float | str]:
         raise ValueError(f"{policy} is not a policy of transformers' own; those are {names}")
     return {
         "num_assistant_tokens": policy.tokens,
-        "num_assistant_tokens_schedule": _SCHEDULE[type(policy)],
+        "num_assistant_tokens_schedule": _schedule(policy),
         "assistant_confidence_threshold": float(policy.threshold),
     }
 
@@ -108,7 +116,12 @@ def fixed_length(policy: Policy) -> int | None:
 
 def _known(policy: Policy) -> TypeGuard[Below | Roc]:
     """Whether the library has this rule: the class itself counts, one that inherits from it has a rule of its own."""
-    return type(policy) in _SCHEDULE
+    return type(policy) in _SCHEDULE or type(policy) in {type(under(kind())) for kind in _SCHEDULE}
+
+
+def _schedule(policy: Below | Roc) -> str:
+    """The library's schedule of a policy that it has."""
+    return next(name for kind, name in _SCHEDULE.items() if isinstance(policy, kind))
 
 
 def has_scikit_learn() -> bool:

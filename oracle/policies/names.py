@@ -12,11 +12,20 @@ from collections.abc import Callable, Iterable
 from oracle.policies import files
 from oracle.policies.bandits import Exp3, TapOut, Ucb
 from oracle.policies.contract import NAMES, Policy
-from oracle.policies.counting import Constant, Ema, Heuristic, HeuristicTransient, HeuristicWhole, Plain, Staircase
+from oracle.policies.counting import (
+    Constant,
+    Ema,
+    Heuristic,
+    HeuristicTransient,
+    HeuristicTransientWhole,
+    HeuristicWhole,
+    Plain,
+    Staircase,
+)
 from oracle.policies.drawn import Random
 from oracle.policies.files import FromFunction
 from oracle.policies.gains import ExpectedGain
-from oracle.policies.learning import AdaEDL, Roc
+from oracle.policies.learning import AdaEDL, Roc, RocFallback, RocNextCall
 from oracle.policies.texts import built, values_of
 from oracle.policies.thresholds import Dynamic, Kangaroo, MaxConfidence, PMin, Survival, Svip
 from oracle.policies.trained import Disco, Margin, SpecDecPP
@@ -27,8 +36,11 @@ POLICIES: dict[str, type[Policy]] = {
     "heuristic": Heuristic,
     "heuristic_transient": HeuristicTransient,
     "heuristic-4.46": HeuristicWhole,
+    "heuristic_transient-4.46": HeuristicTransientWhole,
     "dynamic": Dynamic,
     "roc": Roc,
+    "roc-4.49": RocNextCall,
+    "roc-4.57": RocFallback,
     "max-confidence": MaxConfidence,
     "kangaroo": Kangaroo,
     "svip": Svip,

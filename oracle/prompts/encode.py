@@ -50,16 +50,20 @@ def encode(
         raise ValueError("prompts is one string; give a list of prompts")
     context = context_limit(pair)
     known = shared_rows(pair)
+    answer = 0 if pair.target.config.is_encoder_decoder else 1  # positions beside a prompt that an answer needs
     found, skipped = [], []
     place: dict[str, int] = {}
     for index, name, one in _token_ids(pair, prompts, as_chat(chat)):
         if place.setdefault(name, index) != index:  # what is recorded is found again by its id
             raise ValueError(f"prompts {place[name]} and {index} have the same id {name[:100]!r}; give each its own")
-        problem = one.problem or _problem(one.ids, known, context) or _contradiction(one.ids, pair.contradicting)
+        problem = (
+            one.problem or _problem(one.ids, known, context, answer) or _contradiction(one.ids, pair.contradicting)
+        )
         if problem:
             skipped.append({"id": name, "index": index, "reason": problem[1], "kind": problem[0]})
         else:
-            rooms = (max_new_tokens, context and context - len(one.ids), room(pair, len(one.ids)))
+            before = columns_before(pair, len(one.ids))
+            rooms = (max_new_tokens, context and context - before, room(pair, before))
             limit = min(each for each in rooms if each is not None)
             found.append(Encoded(name, index, np.array(one.ids, np.int32), limit, one.remarks))
     return found, skipped
@@ -69,6 +73,16 @@ def context_limit(pair: Pair) -> int | None:
     """Most positions that both models can read, or None where neither has a limit."""
     limits = [positions(model) for model in (pair.target, pair.draft)]
     return min((limit for limit in limits if limit is not None), default=None)
+
+
+def columns_before(pair: Pair, prompt_tokens: int) -> int:
+    """Positions before a text: its prompt's, or a decoder's start token where an encoder reads the prompt."""
+    return 1 if pair.target.config.is_encoder_decoder else prompt_tokens
+
+
+def longest_text(pair: Pair, encoded: Sequence[Encoded]) -> int:
+    """Most positions that any text may have, what comes before it included."""
+    return max(columns_before(pair, len(item.tokens)) + item.max_new_tokens for item in encoded)
 
 
 def digest(encoded: Sequence[Encoded]) -> str:
@@ -171,15 +185,16 @@ def _whole_numbers(tokens: Any, name: str) -> list[int]:
     return known
 
 
-def _problem(ids: list[int], known: int, context: int | None) -> tuple[str, str] | None:
+def _problem(ids: list[int], known: int, context: int | None, answer: int) -> tuple[str, str] | None:
     """The kind of reason for leaving a prompt out, and the reason; None for one that can be used."""
     if not ids:
         return EMPTY, "empty prompt"
     at = next((at for at, token in enumerate(ids) if not 0 <= token < known), None)
     if at is not None:
         return UNKNOWN, f"token id {ids[at]}, but the models share ids 0 to {known - 1} (at index {at} of the prompt)"
-    if context is not None and len(ids) >= context:
-        return LONG, f"{len(ids)} tokens, but the models read at most {context} positions, one of them for the answer"
+    if context is not None and len(ids) > context - answer:
+        kept = ", one of them for the answer" if answer else ""
+        return LONG, f"{len(ids)} tokens, but the models read at most {context} positions{kept}"
     return None
 
 

@@ -83,7 +83,9 @@ def look(
     bos = whole(getattr(tokenizer, "bos_token_id", None))
     begin = [int(item.tokens[0]) == bos for item in encoded]
     remarks = Counter(remark for item in encoded for remark in item.remarks)
-    last = {*eos, whole(getattr(tokenizer, "eos_token_id", None))}
+    # An encoder is meant to read an end token, which says nothing of the text: a decoder begins that by itself.
+    encoders = pair.target.config.is_encoder_decoder
+    last = set() if encoders else {*eos, whole(getattr(tokenizer, "eos_token_id", None))}
     found = PromptFacts(
         prompts=len(encoded),
         lengths=(min(sizes), float(median(sizes)), max(sizes)),

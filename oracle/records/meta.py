@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Required
 
 from pydantic import ConfigDict, Field, with_config
@@ -22,6 +23,8 @@ class Model(TypedDict, total=False):
     revision: Text | None
     dtype: Text | None
     weights_sample_sha256: Text | None
+    kind: Text  # of a draft that is no model of its own: first-layers, prompt-lookup; or one of another tokenizer
+    encoder_decoder: Flag  # absent for a decoder-only model
 
 
 @with_config(_OPEN)
@@ -58,10 +61,16 @@ class _Meta(TypedDict, total=False):
 class TraceMeta(_Meta, total=False):
     schema: Required[Count]
     eos_token_ids: Required[Tokens]
+    decoder_start_token_id: Count  # what the texts of an encoder-decoder pair begin with; absent for others
     max_overrun: Count
     top_k: Count
     batch_size: Positive
     draft_kind: Text
+    round_limit: Positive  # tokens of a round draft that are recorded from each position
+    round_ends: Flag  # a round with fewer than that has ended by itself: there is nothing more to draft
+    round_clipped: (
+        Flag  # rounds are clipped to the room that is left (the default); false: only where one token is left
+    )
     dtype: Text | None
     device: Text | None
     versions: Object
@@ -75,3 +84,15 @@ class RunsMeta(_Meta, total=False):
     until: Object  # what a run that goes on until enough is known was asked for
     stopped: Text  # why such a run has ended; absent before
     machine: dict[str, Any]
+
+
+def looked_up(meta: Mapping[str, Any]) -> bool:
+    """Whether the draft is an n-gram lookup: without probabilities, and not clipped to the room that is left."""
+    draft = meta.get("draft")
+    return isinstance(draft, Mapping) and draft.get("kind") == "prompt-lookup"
+
+
+def has_encoders(meta: Mapping[str, Any]) -> bool:
+    """Whether the models have encoders: prompts are read by these, and texts are the decoders' alone."""
+    target = meta.get("target")
+    return isinstance(target, Mapping) and target.get("encoder_decoder") is True

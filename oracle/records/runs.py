@@ -19,8 +19,9 @@ import numpy as np
 from oracle.records import columns, parquet
 from oracle.records.consistency import check_runs
 from oracle.records.folder import Kind
-from oracle.records.meta import RunsMeta
+from oracle.records.meta import RunsMeta, looked_up
 from oracle.records.parts import Part, verify, write_part
+from oracle.records.shown import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +89,7 @@ class Call:
 
 
 @dataclass(frozen=True, repr=False)
-class Runs:
+class Runs(Shown):
     """Measured calls in the order in which they ran, and where and how they were measured."""
 
     meta: dict
@@ -99,16 +100,20 @@ class Runs:
     def load(path: str | Path) -> Runs:
         """Read a directory of runs.  Raises ValueError that names what is wrong with it."""
         meta = read_meta(path)
-        calls = read_calls(FOLDER.parts(path, meta))
+        calls = read_calls(FOLDER.parts(path, meta), meta)
         if not calls:
             raise ValueError(f"{path}: no finished call yet; {FOLDER.resume_line(path)} goes on")
         return Runs(meta, calls, FOLDER.unfinished(path, len(calls), planned_calls(meta)))
 
-    def __repr__(self) -> str:
+    def in_short(self) -> str:
         models = " + ".join(str((self.meta.get(role) or {}).get("model", "?")) for role in ("target", "draft"))
         prompts, tokens = len({call.prompt for call in self.calls}), sum(len(call.tokens) for call in self.calls)
         data = (self.meta.get("prompts") or {}).get("dataset") or "prompts"
-        return f"<Runs {models}, {data}: {prompts:,} prompts, {len(self.calls):,} calls, {tokens:,} tokens>"
+        return f"{models}, {data}: {prompts:,} prompts, {len(self.calls):,} calls, {tokens:,} tokens"
+
+    def to_frame(self) -> pd.DataFrame:
+        """`iterations`: one row an iteration."""
+        return self.iterations()
 
     @functools.cached_property
     def policies(self) -> list[str]:
@@ -166,9 +171,9 @@ def write_call(path: str | Path, call: Call) -> None:
     write_part(Path(path) / FOLDER.part_name(call.order, run_id), to_table([call]), FOLDER.unit, run_id)
 
 
-def read_calls(parts: Iterable[Part]) -> tuple[Call, ...]:
+def read_calls(parts: Iterable[Part], meta: dict) -> tuple[Call, ...]:
     """The calls of finished parts, in the order in which they ran."""
-    return latest(call for part in parts for call in _read(part))
+    return latest(call for part in parts for call in _read(part, clipped=not looked_up(meta)))
 
 
 def latest(calls: Iterable[Call]) -> tuple[Call, ...]:
@@ -191,12 +196,12 @@ def to_table(calls: Iterable[Call]) -> pa.Table:
     return parquet.to_table(list(calls), columns.RUNS)
 
 
-def _read(part: Part) -> list[Call]:
+def _read(part: Part, clipped: bool) -> list[Call]:
     try:
         found = parquet.read(part.file, columns.RUNS, functools.partial(verify, part))
         # Written before a policy could drop tokens that it had drafted.
         found.setdefault("passes", found["drafted"])
-        check_runs(found)
+        check_runs(found, clipped)
     except (ValueError, OSError) as error:
         raise FOLDER.unreadable(part.file, error) from None
     return [Call(**{name: _plain(flat.row(row)) for name, flat in found.items()}) for row in range(len(found["id"]))]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +23,12 @@ from oracle.records.columns import SIGNALS, Column
 from oracle.records.consistency import check_trace
 from oracle.records.flat import Flat, Stack, take_rows
 from oracle.records.folder import Kind
-from oracle.records.meta import TraceMeta
+from oracle.records.meta import TraceMeta, looked_up
 from oracle.records.outcomes import Outcomes, chain, chain_runs, next_true
 from oracle.records.parts import Part, verify
 from oracle.records.parts import write_part as write_table
 from oracle.records.selection import select_prompts, which
+from oracle.records.shown import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,6 +54,7 @@ FOLDER = Kind(
 )
 SCHEMA = columns.schema(columns.TRACE)
 KINDS = ("chain", "round")
+_PART = 500  # prompts in a file, of a trace that is saved whole
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -117,7 +120,7 @@ class Rounds:
 
 
 @dataclass(frozen=True, repr=False)
-class Trace:
+class Trace(Shown):
     """A loaded trace of P prompts and N tokens; ``offsets`` says which tokens are whose.
 
     What its source could not give is None (``lacks`` names it); ``need`` refuses it by name.
@@ -174,13 +177,66 @@ class Trace:
             raise ValueError(f"records: damaged trace: {error}; collect it again") from None
         return _in_memory(found, meta, "records")
 
+    def save(self, path: str | Path) -> Path:
+        """Write it to a folder that is not there yet; its path.  Raises ValueError where something is there."""
+        folder = Path(path)
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise ValueError(f"{folder} is there already; name a folder that is not")
+        folder.mkdir(parents=True, exist_ok=True)
+        planned = {"prompts_planned": self.prompts} if "prompts_planned" in self.meta else {}
+        write_meta(folder, self.meta | planned)
+        records = list(iter_records(self))
+        for number, first in enumerate(range(0, len(records), _PART)):
+            write_part(folder, number, records[first : first + _PART])
+        return folder
+
     def __len__(self) -> int:
         return len(self.ids)
 
-    def __repr__(self) -> str:
+    def __getitem__(self, which: int | str | slice) -> Record | Trace:
+        """One prompt's record, by its number or id; of a slice the trace of those prompts.
+
+        Raises IndexError for a number and KeyError for an id that is not there.
+        """
+        if isinstance(which, slice):
+            return self.select(which)
+        if isinstance(which, str):
+            if which not in self.ids:
+                raise KeyError(f"no prompt has the id {which!r}; the first ids here: {', '.join(self.ids[:5])}")
+            which = self.ids.index(which)
+        number = operator.index(which)
+        if not -self.prompts <= number < self.prompts:
+            raise IndexError(f"prompt {number} is not there; the trace has {self.prompts:,}, from 0 on")
+        mask = np.zeros(self.prompts, bool)
+        mask[number] = True
+        return next(iter_records(self.select(mask)))
+
+    def in_short(self) -> str:
         models = " + ".join(_name(self.meta.get(role)) for role in ("target", "draft"))
         lacks = f", lacks {', '.join(self.lacks)}" if self.lacks else ""
-        return f"<Trace {models}, {self.dataset}: {self.prompts:,} prompts, {self.tokens:,} tokens{lacks}>"
+        return f"{models}, {self.dataset}: {self.prompts:,} prompts, {self.tokens:,} tokens{lacks}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a token of the texts.
+
+        Columns: prompt (its id), position, target_token, accepted (= run length r from there), censored, and of a chain
+        draft draft_token, agrees and its signals where they were recorded.
+        """
+        import pandas as pd
+
+        sizes = np.diff(self.offsets)
+        found = {
+            "prompt": np.repeat(np.array(self.ids, object), sizes),
+            "position": np.arange(self.tokens) - np.repeat(self.offsets[:-1], sizes),
+            "target_token": self.target_tokens,
+            "accepted": self.accepted_run,
+            "censored": self.censored,
+        }
+        if self.rounds is None:
+            found["agrees"] = self.agrees
+        own = {"draft_token": self.draft_tokens, "confidence": self.confidence, "entropy": self.entropy}
+        own |= {"margin": self.margin, "target_margin": self.target_margin}
+        return pd.DataFrame(found | {name: value for name, value in own.items() if value is not None})
 
     @property
     def dataset(self) -> str:
@@ -208,6 +264,11 @@ class Trace:
     def draft_kind(self) -> str:
         """ "chain": the draft's choice depends on the text before it alone; "round": on where the round began too."""
         return self.meta.get("draft_kind", "chain")
+
+    @property
+    def mute(self) -> bool:
+        """Whether the draft gives no probabilities by its nature: n-gram lookup copies tokens."""
+        return looked_up(self.meta)
 
     # --- what is there ------------------------------------------------------------------------------------------------
 
@@ -237,9 +298,9 @@ class Trace:
             raise ValueError(f"{name!r} is no column of a trace; legal: {', '.join([*known, 'overruns', 'rounds'])}")
         if found is None:
             why = "" if self.draft_kind == "chain" else f" (its draft is of kind {self.draft_kind})"
+            record = "n-gram lookup cannot give it: " if self.mute else "record it with `oracle collect`, or "
             raise ValueError(
-                f"this trace has no {name}{why}: needed by {for_} ({meaning}); "
-                f"record it with `oracle collect`, or choose what does without {name}"
+                f"this trace has no {name}{why}: needed by {for_} ({meaning}); {record}choose what does without {name}"
             )
         return found
 

@@ -9,22 +9,30 @@ from oracle.settings.shape import Settings
 ENGINES = (transformers, vllm, llama_cpp, sglang)
 
 
-def settings(policy: str) -> tuple[Settings, ...]:
-    """What to paste for ``policy``, one entry an engine.  Raises ValueError for an unknown policy."""
+def settings(policy: str, encoder_decoder: bool = False) -> tuple[Settings, ...]:
+    """What to paste for ``policy``, one entry an engine.  Raises ValueError for an unknown policy.
+
+    For an ``encoder_decoder`` pair there is one, transformers: the others have no draft models of that kind.
+    """
     rule = as_policy(policy)
+    if encoder_decoder:
+        return (transformers.settings(rule, encoder_decoder),)
     return tuple(engine.settings(rule) for engine in ENGINES)
 
 
-def nearest(policy: str, constant: str, alike: str | None = None) -> tuple[tuple[Settings, str], ...]:
+def nearest(
+    policy: str, constant: str, alike: str | None = None, encoder_decoder: bool = False
+) -> tuple[tuple[Settings, str], ...]:
     """What to paste in each engine, and what to know of it.
 
     Where an engine lacks the rule of ``policy``: that of ``alike``, which the data do not tell from it, else
     ``constant``, the best constant.
     """
-    instead = {f"The tuned constant, {constant}:": settings(constant)}
+    instead = {f"The tuned constant, {constant}:": settings(constant, encoder_decoder)}
     if alike is not None and alike not in (policy, constant):
-        instead = {f"Not distinguishable from {policy}, {alike}:": settings(alike)} | instead
-    return tuple(_nearest(found, number, instead) for number, found in enumerate(settings(policy)))
+        instead = {f"Not distinguishable from {policy}, {alike}:": settings(alike, encoder_decoder)} | instead
+    found = settings(policy, encoder_decoder)
+    return tuple(_nearest(each, number, instead) for number, each in enumerate(found))
 
 
 def _nearest(found: Settings, number: int, instead: dict[str, tuple[Settings, ...]]) -> tuple[Settings, str]:

@@ -13,25 +13,30 @@ from oracle.settings.shape import Settings
 ENGINE, VERSION = "transformers", "5.24.0"
 PLAIN = "output = target.generate(**inputs, do_sample=False)"
 CALL = "output = target.generate(**inputs, assistant_model=draft, do_sample=False)"
+# An encoder-decoder draft reads its whole text again in each iteration without it: see oracle/models/checks.py.
+MASKED_CALL = """mask = torch.ones(1, 1, dtype=torch.long, device=target.device)  # else it reads its text anew
+output = target.generate(**inputs, assistant_model=draft, do_sample=False, decoder_attention_mask=mask)"""
 _REFITS = (
     "With scikit-learn installed, transformers from 5.20 on moves the threshold during each call: this is then the "
     "value that it starts from (policy roc). Uninstall scikit-learn to hold it"
 )
 
 
-def settings(policy: Policy) -> Settings:
+def settings(policy: Policy, encoder_decoder: bool = False) -> Settings:
     """A fragment of the draft's generation_config.json, the same as Python lines, and the call of ``generate``."""
+    call = MASKED_CALL if encoder_decoder else CALL
     if type(policy) is Plain:
         return Settings(ENGINE, VERSION, PLAIN, "No assistant_model: the target alone.")
     if isinstance(policy, Roc):
         values = fields_of(policy)
-        return Settings(ENGINE, VERSION, _text(values), "Needs scikit-learn beside it: without, the threshold stays.")
+        note = "Needs scikit-learn beside it: without, the threshold stays."
+        return Settings(ENGINE, VERSION, _text(values, call), note)
     if not settable(policy):
         return Settings(ENGINE, VERSION, None, "Has no such rule; its own are constant, heuristic and dynamic.")
     values = fields_of(policy)
     note = "Belongs to the draft's generation config: given to generate it is silently ignored"
     refits = f". {_REFITS}" if values["assistant_confidence_threshold"] else ""
-    return Settings(ENGINE, VERSION, _text(values), f"{note}{refits}.")
+    return Settings(ENGINE, VERSION, _text(values, call), f"{note}{refits}.")
 
 
 def lines(policy: Policy) -> str:
@@ -41,7 +46,7 @@ def lines(policy: Policy) -> str:
     )
 
 
-def _text(values: dict[str, float | int | str]) -> str:
+def _text(values: dict[str, float | int | str], call: str) -> str:
     """The fragment, then the call."""
     fragment = json.dumps(values, indent=2)
-    return f"# in the draft's generation_config.json\n{fragment}\n# the call\n{CALL}"
+    return f"# in the draft's generation_config.json\n{fragment}\n# the call\n{call}"

@@ -34,6 +34,8 @@ POLICIES = (
     "dynamic:threshold=0.6,tokens=10",
     "heuristic_transient:tokens=5,threshold=0.4",
 )
+# The same where tokens are looked up: the library has constant lengths there, the toolkit's own loop the others.
+LOOKED_UP = ("constant:tokens=2", "constant:tokens=5", "constant:tokens=10", "constant:tokens=20")
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from builders.synthetic import synthetic  # noqa: E402
 from builders.traces import EOS  # noqa: E402
 
 from analysis.cost import CostModel  # noqa: E402
+from analysis.examine import findings  # noqa: E402
 from analysis.replay.simulate import replay, simulate, simulate_totals  # noqa: E402
-from analysis.study import findings  # noqa: E402
 from oracle.policies import POLICIES, Signals, parse  # noqa: E402
 from oracle.policies.contract import Policy, after_prompt, sent_of, stops_at  # noqa: E402
 from oracle.policies.facts import facts  # noqa: E402

@@ -22,9 +22,9 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1])] 
 from builders.truths import TRUTHS, known  # noqa: E402
 
 from analysis.cost import CostModel  # noqa: E402
+from analysis.examine import Findings, findings  # noqa: E402
 from analysis.gains.split import gains  # noqa: E402
 from analysis.replay.sweep import Sweep, sweep  # noqa: E402
-from analysis.study import Findings, findings  # noqa: E402
 from analysis.verdict import NO_DRAFT  # noqa: E402
 
 SAME = 0.003  # of the time: what a large trace leaves open is no difference

@@ -5,10 +5,13 @@ Each holds what is unusual about its kind, at a size where texts of a few dozen 
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import transformers as hf
 
 from builders.pairs import SPECIAL, VOCABULARY
+from oracle.models.compat import seeing_models
 
 SWITCH = 16  # positions from which on longrope and dynamic scaling read in another way
 SIZES = dict(
@@ -41,6 +44,7 @@ READ = {
     "llama, yarn": _sized("LlamaConfig", **_rope("yarn", factor=4.0, original_max_position_embeddings=SWITCH)),
     "gemma2": _sized("Gemma2Config", **WINDOWED),
     "gemma3": _sized("Gemma3TextConfig", **WINDOWED),
+    "qwen3": _sized("Qwen3Config", head_dim=16),
     "gpt-oss": _sized("GptOssConfig", head_dim=16, num_local_experts=4, sliding_window=8),
     "llama4": _sized(
         "Llama4TextConfig", head_dim=16, num_local_experts=2, intermediate_size_mlp=64, attention_chunk_size=8,
@@ -95,11 +99,11 @@ REFUSED = {
 }  # fmt: skip
 
 
-def built(config: hf.PreTrainedConfig, seed: int = 3) -> hf.PreTrainedModel:
+def built(config: Any, seed: int = 3) -> hf.PreTrainedModel:
     """A random model of that configuration, whose texts do not end."""
     torch.manual_seed(seed)
     causal = type(config) in hf.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING
-    model = (hf.AutoModelForCausalLM if causal else hf.AutoModelForMultimodalLM).from_config(config).eval()
+    model = (hf.AutoModelForCausalLM if causal else seeing_models()[0]).from_config(config).eval()
     for weight in model.parameters():
         if weight.dim() > 1:
             weight.data.mul_(3)

@@ -5,6 +5,7 @@ import copy
 import numpy as np
 
 from builders.pairs import tiny_pair
+from oracle.models.compat import cache_of
 from oracle.models.pair import Pair
 from oracle.timing import Clock
 
@@ -24,7 +25,7 @@ class Virtual:
     def _charge(self, price):
         def charge(module, args, kwargs, output):
             tokens = (args[0] if args else kwargs["input_ids"]).shape[1]
-            self.time += price(tokens, output.cache.get_seq_length() - tokens)
+            self.time += price(tokens, cache_of(output).get_seq_length() - tokens)
 
         return charge
 

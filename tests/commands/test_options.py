@@ -78,7 +78,7 @@ def test_every_number_on_the_command_line_is_bounded_on_both_sides():
 
 def test_an_option_of_several_commands_is_one_option():
     """Same flag, same help; but for what means another thing there: a page's runs, prices fitted, given, or of two."""
-    own = {"--runs", "--dataset", "--cost", "--draft-cost", "--limit", "--output", "--plot"}
+    own = {"--runs", "--dataset", "--cost", "--draft-cost", "--limit", "--out", "--output", "--plot"}
     seen = {}
     for command in get_command(app).commands.values():
         for option in (each for each in command.params if each.opts[0] not in own | {"--help"}):

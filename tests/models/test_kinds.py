@@ -59,6 +59,7 @@ def test_heads_are_told_by_their_configuration(head, config):
 @pytest.mark.parametrize("config", MODELS)
 def test_models_are_none(config):
     check_kind("x", ["config.json", "model.safetensors", "tokenizer.json", "model.gguf"], config)
+    check_kind("x", ["config.json", "pytorch_model.bin.index.json", "tf_model.h5"], config)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from oracle.collect import collect
 from oracle.generate import Settings, assisted, plain
 from oracle.loop import draft_and_verify
 from oracle.measure import measure
+from oracle.models.compat import cache_of
 from oracle.models.scores import check_numbers, check_pass
 from oracle.policies import parse
 from oracle.timing import Clock
@@ -32,7 +33,7 @@ def spoil(model, value, late):
     """Make one logit no number; ``late``: only once the text has reached its last tokens."""
 
     def after(module, args, kwargs, output):
-        if not late or int(output.cache.get_seq_length()) >= len(PROMPT) + 6:
+        if not late or int(cache_of(output).get_seq_length()) >= len(PROMPT) + 6:
             output.logits[..., 5] = value
 
     model.register_forward_hook(after, with_kwargs=True)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from builders.runs import COST, fake_runs, some_trace
 
+from analysis.examine import Source, examine
 from analysis.report import page
-from analysis.study import Source, study
 from analysis.validation.validate import validate
 from oracle.policies import Policy
 
@@ -47,9 +47,9 @@ def test_runs_of_it_alone_cannot_bring_it_back(source, runs):
 
 
 def test_it_is_in_the_report_beside_its_measured_speedup(source, runs):
-    found = study(Source(source, runs=runs, cost=COST), "mine", ["dynamic", Unsure()])
+    found = examine(Source(source, runs=runs, cost=COST), "mine", ["dynamic", Unsure()])
     assert str(Unsure()) in [result.policy for result in found.results]
     assert str(Unsure()) in found.measured and str(Unsure()) not in found.left_out
-    without = study(Source(source, runs=runs, cost=COST), "mine", ["dynamic"])
+    without = examine(Source(source, runs=runs, cost=COST), "mine", ["dynamic"])
     assert "hand it over" in without.left_out[str(Unsure())]
     assert str(Unsure()) in page.render([found])

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from builders.traces import EOS
 
-from analysis import study
+from analysis import examine
+from analysis.examine import Source
 from analysis.replay.drafts import NotRecorded
 from analysis.replay.simulate import simulate, simulate_totals
 from analysis.report.page import report
-from analysis.study import Source
 from oracle.records.trace import Record, Trace
 
 META = {"eos_token_ids": [EOS], "draft_kind": "round", "round_limit": 3}
@@ -133,7 +133,7 @@ def test_parts_of_a_trace_may_differ_in_what_can_be_replayed(monkeypatch):
 
     monkeypatch.setattr(selection.parts, "__defaults__", (6,))  # a text a part
     first, second = text(TARGET, ROUNDS), text(TARGET, ROUNDS | {0: (0, [1], [0.9])}, index=1)
-    found = study.findings(Trace.from_records([first, second], META)).evidence
+    found = examine.findings(Trace.from_records([first, second], META)).evidence
     # Whether a fourth token would be accepted is not known in the second text: longer constants are out for both.
     assert found.held_out.constant in {"constant:tokens=1", "constant:tokens=2", "constant:tokens=3"}
     assert np.isfinite(found.held_out.gain.value) and found.gains is None  # tokens of rounds cannot be shuffled

@@ -14,16 +14,16 @@ from builders.traces import EOS, pattern, record, trace
 
 from analysis import CostModel, simulate
 from analysis.diagnosis import words
+from analysis.examine import STEPS, unique_names, with_measured
 from analysis.replay.sweep import library_policies, sweep
 from analysis.report.markup import Markup, escape, json_block, table, tag
 from analysis.report.page import Source, report, steps
 from analysis.report.prompt_view import enter_words, share_out, view_prompts
-from analysis.study import STEPS, unique_names, with_measured
 from oracle.policies import parse
 from oracle.policies.counting import Plain
 from oracle.records.runs import Call, Runs
 from oracle.settings.transformers import PLAIN, lines
-from oracle.workflows.study import fit
+from oracle.workflows.questions import fit
 
 HOSTILE = (
     "</script><script>window.hacked=1</script>",
@@ -94,7 +94,7 @@ def page(tmp_path_factory):
 def undrawn(monkeypatch):
     """Leaves out the slow half of drawing, writing SVG, and draws little: for tests that look at words and data."""
     monkeypatch.setattr("analysis.report.figures.svg", lambda drawing: b"<svg/>")
-    for module in ("analysis.study", "analysis.report.distributions"):
+    for module in ("analysis.examine",):
         monkeypatch.setattr(f"{module}.DRAWS", FEW_DRAWS)
 
 
@@ -372,7 +372,7 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path, undrawn, mon
 
 
 def test_a_folder_is_refused_before_the_work(tmp_path, monkeypatch):
-    monkeypatch.setattr("analysis.report.page.study", lambda *args: pytest.fail("worked for nothing"))
+    monkeypatch.setattr("analysis.report.page.examine", lambda *args: pytest.fail("worked for nothing"))
     with pytest.raises(RuntimeError, match="it is a folder"):
         report([Source(trace(pattern("+-+")))], tmp_path)
 
@@ -518,7 +518,7 @@ def test_every_family_is_tested_as_fit_tests_it(tmp_path, undrawn):
     assert [family for family, _ in shown] == [each.family for each in tested.fits]
     for (_, row), test in zip(shown, tested.goodness, strict=True):
         p = re.findall(r'<td class="number">([^<]*)</td>', row)[-1]
-        assert p == ("≤ 0.050" if test.p <= 0.05 else "–" if test.p != test.p else f"{test.p:.3f}")
+        assert p == escape(test.p_words)
 
 
 def test_a_prompt_has_an_address_of_its_own(page):

@@ -14,11 +14,12 @@ from analysis.diagnosis.check import check, over_all
 from analysis.diagnosis.drafts import judge, rivals
 from analysis.diagnosis.found import Found, outcome, settled
 from analysis.diagnosis.whatif import what_if
-from analysis.study import Source
+from analysis.examine import Source
 from analysis.verdict import NO_DRAFT
 from oracle.models.identity import name_of
 from oracle.policies import parse
 from oracle.policies.library import what_runs
+from oracle.records.meta import has_encoders
 from oracle.records.runs import PLAIN, Runs
 from oracle.records.trace import Trace
 from oracle.settings import settings
@@ -26,7 +27,7 @@ from oracle.workflows.diagnose.job import Job
 from oracle.workflows.diagnose.plan import check_plan, check_row, check_warm_up
 from oracle.workflows.diagnose.result import Diagnosis
 from oracle.workflows.diagnose.stages import CONSTANT, DRAWN, Tuned, as_run_here, library_default, part, run_check
-from oracle.workflows.study import report
+from oracle.workflows.questions import report
 
 _REPORT = 8.0  # seconds, about, that what follows the check takes
 DEFAULT, ADVISED, FIXED = "library's default", "recommended", "best fixed length"
@@ -115,7 +116,7 @@ def _result(job: Job, one: Tuned, found: Found, page: Path) -> Diagnosis:
         machine=_machine(one),
         answer=outcome(found),
         policy=use,
-        settings=settings(use),
+        settings=settings(use, has_encoders(one.trace.meta)),
         found=found,
         plan=job.kept.plan,
         seconds=job.spent,

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from analysis.diagnosis import words
 from analysis.diagnosis.found import Answer, Found
+from analysis.intervals import ends
+from oracle.records.shown import Shown
 from oracle.settings import Settings
 from oracle.workflows.diagnose.plan import Plan
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-@dataclass(frozen=True)
-class Diagnosis:
+
+@dataclass(frozen=True, repr=False)
+class Diagnosis(Shown):
     """Whether a draft pays, why, and what to set; every number that the sentences rest on is in ``found``."""
 
     target: str
@@ -26,6 +32,25 @@ class Diagnosis:
     seconds: float  # that it took, earlier runs included
     folder: str
     report: str  # the page about the tuning prompts
+
+    def in_short(self) -> str:
+        return f"{self.answer}: {self.policy}, {self.speedup} times the speed of no draft, {self.data}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a way of decoding that the check clocked."""
+        import pandas as pd
+
+        rows = [
+            {
+                "role": arm.role,
+                "policy": arm.policy,
+                "ms_per_token": arm.ms_per_token,
+                **ends("speedup", arm.speedup),
+                **ends("over_default", arm.over_default),
+            }
+            for arm in self.found.check.arms
+        ]
+        return pd.DataFrame(rows)
 
     @property
     def speedup(self):

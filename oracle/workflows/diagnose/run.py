@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from oracle.models.identity import facts, name_of
+from oracle.drafts.kinds import PromptLookup
+from oracle.models.identity import facts
 from oracle.models.pair import Pair
 from oracle.prompts.chat import Chat, as_chat
 from oracle.prompts.encode import Encoded, digest, encode
@@ -28,10 +29,12 @@ from oracle.workflows.diagnose.plan import LENGTHS, Plan, expect_prompts, plan
 from oracle.workflows.diagnose.probe import probe
 from oracle.workflows.diagnose.result import Diagnosis
 from oracle.workflows.diagnose.stages import Tuned, Work, reference, tune_draft
+from oracle.workflows.folders import held
 from oracle.workflows.inputs import several
 
 Prompts = PromptSet | Iterable[str] | Iterable[Sequence[int]]
-BUDGETS = {"demo": 75.0, "": 600.0}  # seconds, where none are given: the embedded pair, which is small, and others
+# Seconds, where none are given: the embedded pairs, which are small, and others.
+BUDGETS = {"demo": 75.0, "demo-t5": 75.0, "": 600.0}
 _MOST_PROMPTS = 1000  # of a large data set, drawn at random, from which all others are taken
 
 
@@ -65,13 +68,16 @@ def diagnose(
     names, length = _names(pairs), None if max_new_tokens is None else whole("max_new_tokens", max_new_tokens)
     if budget is not None and not budget > 0:
         raise ValueError(f"budget is {budget}; it must be a number of seconds above 0")
-    given, budget = budget is not None, float(BUDGETS.get(pairs[0].name, BUDGETS[""]) if budget is None else budget)
+    given, budget = (
+        budget is not None,
+        float(BUDGETS.get(pairs[0].name.partition(" + ")[0], BUDGETS[""]) if budget is None else budget),
+    )
     template = _settled(chat, path, resume=resume)
     say = tell or (lambda line: None)
     usable, encoded = _usable(pairs, prompts, template, seed, say)
     said = template and {**template.to_meta(), "template_date": template.date}
     settings = _settings(pairs, encoded, budget=budget, max_new_tokens=length, chat=said, seed=seed)
-    with folder.held(path), _prompts_were_told():
+    with held(path), _prompts_were_told():
         kept = None if force else folder.known(path, settings)
         if kept is None:
             say("Clocking a few calls, to see how much fits into the budget ...")
@@ -88,9 +94,14 @@ def _names(pairs: Sequence[Pair]) -> tuple[str, ...]:
     """What the drafts are called.  Raises ValueError for no pair, or pairs of several targets."""
     if not pairs or not all(isinstance(each, Pair) for each in pairs):
         raise ValueError("a diagnosis needs a pair, or a list of pairs of one target: oracle.load_pair(...)")
+    if any(isinstance(each.drafting, PromptLookup) for each in pairs):
+        raise ValueError(
+            "a diagnosis compares with the library's default, which stops at a confidence, and n-gram lookup gives none; "
+            "for a lookup use `oracle collect`, `oracle calibrate` and `oracle tune`, or `oracle validate`"
+        )
     if any(each.target is not pairs[0].target for each in pairs):
         raise ValueError("several drafts are compared on one target: give pairs that hold the same target model")
-    names = ["/".join(name_of(each.draft).rstrip("/").split("/")[-2:]) for each in pairs]
+    names = ["/".join(each.drafting.name(each).rstrip("/").split("/")[-2:]) for each in pairs]
     return tuple(name if names.count(name) == 1 else f"{name} ({at + 1})" for at, name in enumerate(names))
 
 

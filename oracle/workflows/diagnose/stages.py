@@ -19,6 +19,7 @@ from oracle.models.pair import Pair
 from oracle.policies import parse
 from oracle.policies.learning import Roc
 from oracle.policies.library import has_scikit_learn
+from oracle.policies.semantics import default_policy, under
 from oracle.policies.thresholds import Dynamic
 from oracle.prompts.chat import Chat
 from oracle.prompts.sets import PromptSet
@@ -65,14 +66,15 @@ class Tuned:
 
 def library_default() -> str:
     """What transformers does where nothing is set: it moves its threshold where scikit-learn is installed."""
-    return "roc" if has_scikit_learn() else "dynamic"
+    return default_policy(has_scikit_learn())
 
 
 def as_run_here(policy: str) -> str:
     """What the pasted settings of ``policy`` do on this machine."""
     rule = parse(policy)
     if type(rule) is Dynamic and rule.threshold > 0 and has_scikit_learn():
-        return str(Roc(threshold=rule.threshold, tokens=rule.tokens))
+        refitted = Roc(threshold=rule.threshold, tokens=rule.tokens)
+        return policy if type(under(refitted)) is Dynamic else str(refitted)
     return policy
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from analysis.cost import CostModel
 from analysis.describe import statistics
+from analysis.examine import Source
 from analysis.fit import distributions
 from analysis.fit.distributions import Counts, Fit, GoodnessOfFit
 from analysis.independence import IidTest, iid_test
@@ -18,16 +20,19 @@ from analysis.measured.calibrate import Calibration
 from analysis.replay import simulate as replay
 from analysis.replay.simulate import USUAL, SimulationResult
 from analysis.report import page
-from analysis.study import Source
 from analysis.versus import Versus, versus
 from oracle.policies import Policy
 from oracle.records.runs import Runs
+from oracle.records.shown import Shown
 from oracle.records.trace import Trace
 from oracle.workflows.inputs import as_cost, as_runs, as_trace, several
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-@dataclass(frozen=True)
-class Fitted:
+
+@dataclass(frozen=True, repr=False)
+class Fitted(Shown):
     """Distributions of the accepted lengths of one trace; ``fits`` is empty where ``nothing`` says why."""
 
     iterations: int  # of the oracle
@@ -36,6 +41,30 @@ class Fitted:
     goodness: tuple[GoodnessOfFit, ...]  # one a fit
     iid: IidTest  # whether acceptance may be i.i.d. at all
     nothing: str | None = None
+
+    def in_short(self) -> str:
+        best = min(self.fits, key=lambda each: each.aic, default=None)
+        closest = self.nothing if best is None else f"least AIC: {best.family}"
+        return f"{len(self.fits)} families on {self.iterations:,} oracle iterations, {closest}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a family: its parameters in words, what it says, how far its AIC is from the least, p of the test."""
+        import pandas as pd
+
+        rows = [
+            {
+                "family": each.family,
+                "parameters": ", ".join(f"{name} {value}" for name, value in each.parameters.items()),
+                "log_likelihood": each.log_likelihood,
+                "delta_aic": each.delta_aic,
+                "mean": each.mean,
+                "sd": each.sd,
+                "p": test.p,
+                "status": each.status,
+            }
+            for each, test in zip(self.fits, self.goodness, strict=True)
+        ]
+        return pd.DataFrame(rows)
 
 
 def simulate(

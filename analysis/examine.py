@@ -1,4 +1,4 @@
-"""All that is computed of a trace before anything is said of it: `findings` for its verdict, `study` for its page."""
+"""All that is computed of a trace before anything is said of it: `findings` for its verdict, `examine` for its page."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Findings:
 
 
 @dataclass(frozen=True)
-class Study:
+class Examined:
     """Everything about one trace that the page shows."""
 
     name: str
@@ -170,9 +170,9 @@ def _counts(sample: Sample) -> Counts:
     return Counts.from_samples(sample.accepted, sample.censored, sample.prompt)
 
 
-def study(
+def examine(
     source: Source, name: str, policies: Sequence[str | Policy | Callable], tell: Callable[[str], None] | None = None
-) -> Study:
+) -> Examined:
     """Simulate ``policies``, tune the library's, describe, fit, and come to a verdict.
 
     ``tell`` is given each of `STEPS` as it begins.  Raises ValueError where the trace, the runs and the prices are
@@ -199,7 +199,7 @@ def study(
     assert tuned.held is not None
     found = _findings(trace, cost, tuned.held, tuned.settings[0].policy, optimal or _oracle(trace, cost))
     say(next(steps))
-    return Study(
+    return Examined(
         name=name,
         source=source,
         cost=cost,

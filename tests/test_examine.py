@@ -9,14 +9,14 @@ from builders.runs import some_trace
 from analysis.cost import CostModel
 from analysis.describe.signals import auc
 from analysis.describe.statistics import Sample, plain
-from analysis.study import Source, findings, study
+from analysis.examine import Source, examine, findings
 from oracle.records import selection
 from oracle.records.trace import Trace
 
 
 def test_findings_are_those_of_the_page():
     trace, cost = some_trace(), CostModel(draft=0.2)
-    found, page = findings(trace, cost), study(Source(trace, cost=cost), "a", ["constant:tokens=2"])
+    found, page = findings(trace, cost), examine(Source(trace, cost=cost), "a", ["constant:tokens=2"])
     for name in ("description", "signals"):
         assert plain(getattr(found, name)) == plain(getattr(page, name))
     # The page tunes more finely, so that only what is said of settings may differ.

@@ -1,0 +1,1 @@
+"""Tables in the forms in which results are published, for papers, pages and programs."""
