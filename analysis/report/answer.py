@@ -35,20 +35,12 @@ def answers(subjects: Sequence[Examined]) -> Markup:
 
 
 def _answer(subject: Examined, heading: str) -> Markup:
-    change = _change(subject)
-    return join(
-        [
-            _headline(subject),
-            tag(heading, "Why"),
-            time_split(subject),
-            *(tag("p", text) for text in _why(subject)),
-            tag(heading, "What to paste"),
-            *_paste(subject),
-            tag(heading, "How sure"),
-            tag("ul", *(tag("li", text) for text in _sure(subject))),
-            *([tag(heading, "What would change it"), *(tag("p", text) for text in change)] if change else []),
-        ]
-    )
+    why = [tag(heading, "Why"), time_split(subject), *(tag("p", text) for text in _why(subject))]
+    sure = tag("ul", *(tag("li", text) for text in _sure(subject)))
+    rest = [tag(heading, "What to paste"), *_paste(subject), tag(heading, "How sure"), sure]
+    if change := _change(subject):
+        rest += [tag(heading, "What would change it"), *(tag("p", text) for text in change)]
+    return join([_headline(subject), tag("div", tag("div", join(why)), tag("div", join(rest)), class_="columns")])
 
 
 # --- faster or slower -------------------------------------------------------------------------------------------------
@@ -61,9 +53,9 @@ def _headline(subject: Examined) -> Markup:
         word, advice, now = answer(_judged(subject)), subject.tuned.sentences[0], _untouched(subject)
     else:
         first, *more = words.headline(found)
-        word, advice, now = outcome(found), " ".join(more).removeprefix("ADVICE: "), first.partition(". ")[2]
-        advice = f"{advice[0].upper()}{advice[1:]}"
-    lead = tag("p", tag("strong", word.capitalize(), class_=word), " ", tag("span", advice), class_="lead")
+        word, now = outcome(found), first.partition(". ")[2]
+        advice = f"Advice: {' '.join(more).removeprefix('ADVICE: ')}"
+    lead = tag("p", tag("strong", f"{word.capitalize()}.", class_=word), " ", tag("span", advice), class_="lead")
     return join([lead, *([tag("p", now)] if now else [])])
 
 

@@ -124,7 +124,8 @@ def iterations_figure(subject: Examined, prompt: int = 0) -> Markup:
     real = [result for result in subject.shown if not is_oracle(result.policy)]
     return _picture(
         plot_iterations(subject.trace, results=real[:3], prompt=prompt),
-        f"Iterations of prompt {subject.trace.ids[prompt]} of {subject.name} along its text, by the oracle and by policies.",
+        f"Iterations of prompt {subject.trace.ids[prompt]} of {subject.name} along its text, by the oracle and by"
+        " policies.",
         join(
             [
                 tag("a", f"Prompt {subject.trace.ids[prompt]}", href=prompt_address(subject, prompt)),

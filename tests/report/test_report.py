@@ -5,21 +5,25 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
+from urllib.parse import quote
 
 import numpy as np
 import pytest
+from builders.found import found as diagnosis
 from builders.traces import EOS, pattern, record, trace
 
 from analysis import CostModel, simulate
-from analysis.examine import unique_names, with_measured
+from analysis.diagnosis import words
+from analysis.examine import STEPS, unique_names, with_measured
 from analysis.replay.sweep import library_policies, sweep
 from analysis.report.markup import Markup, escape, json_block, table, tag
-from analysis.report.page import Source, report
+from analysis.report.page import Source, report, steps
 from analysis.report.prompt_view import enter_words, share_out, view_prompts
 from oracle.policies import parse
 from oracle.policies.counting import Plain
 from oracle.records.runs import Call, Runs
-from oracle.settings.transformers import lines
+from oracle.settings.transformers import PLAIN, lines
+from oracle.workflows.questions import fit
 
 HOSTILE = (
     "</script><script>window.hacked=1</script>",
@@ -29,6 +33,7 @@ HOSTILE = (
     "\ud800",
 )
 POLICIES = ("constant:tokens=5", "dynamic", "oracle:detect")
+FEW_DRAWS = 19
 
 
 class Elements(HTMLParser):
@@ -87,14 +92,17 @@ def page(tmp_path_factory):
 
 @pytest.fixture
 def undrawn(monkeypatch):
-    """Leaves out the slow half of drawing, writing SVG: for tests that look at words and data."""
+    """Leaves out the slow half of drawing, writing SVG, and draws little: for tests that look at words and data."""
     monkeypatch.setattr("analysis.report.figures.svg", lambda drawing: b"<svg/>")
+    for module in ("analysis.examine",):
+        monkeypatch.setattr(f"{module}.DRAWS", FEW_DRAWS)
 
 
 def test_every_section_is_there_and_linked(page):
     elements, _ = page
     names = [each["id"] for each in elements.named("section")]
     assert names == [
+        "answer",
         "glance",
         "collected",
         "policies",
@@ -149,7 +157,10 @@ def test_the_data_of_the_view_survives_the_page(page):
     elements, _ = page
     data = json.loads(next(content for name, attributes, content in elements.raw if "type" in attributes))
     assert set(data["words"]) == set(HOSTILE)
-    assert data["sources"] == [{"name": HOSTILE[1], "policies": list(POLICIES)}]
+    (source,) = data["sources"]
+    assert source["name"] == HOSTILE[1] and set(POLICIES) <= set(source["policies"])
+    assert source["note"] in ("advised", "fastest that was tried") and 0 <= source["best"] < len(source["policies"])
+    assert all(len(each["rounds"]) == len(source["policies"]) for each in data["prompts"])
     assert [each["id"] for each in data["prompts"]] == [f"p{index}" for index in range(6)]
 
 
@@ -238,7 +249,7 @@ def test_decode_must_give_a_string_for_each_token():
 def test_odd_traces_have_a_report(tmp_path, undrawn, rows):
     out = report([Source(trace(*rows))], tmp_path / "report.html", policies=["constant:tokens=3", "oracle:optimal"])
     text = out.read_text(encoding="utf-8")
-    assert text.count("<section") == 12 and "NaN" not in text
+    assert text.count("<section") == 13 and "NaN" not in text
 
 
 def test_large_traces_show_a_selection_and_say_so(tmp_path, undrawn):
@@ -402,12 +413,12 @@ def test_policies_stand_beside_the_best_constant_and_the_settings_in_their_group
     # A text takes 6 rounds of 3 tokens and 1.3 steps, or 12 of one token and 1.1 steps.
     assert "Gain: how much faster than constant:tokens=3, the best constant lookahead on these prompts" in text
     assert '<td class="number">-40.9<small>-40.9 to -40.9</small>' in text and ">baseline<" in text
-    assert "No other setting may be the best: constant:tokens=3 is faster than each of them" in text
+    assert "Use constant:tokens=3: 3.08 (3.08 to 3.08) times as fast as no draft" in text
+    assert re.search(r"Every other one of \d+ settings \(no draft among them\) is told from constant:tokens=3", text)
     data = trace(pattern("++++++++-" * 3), pattern("+-" * 9, index=1), pattern("+++-" * 5, index=2), max_overrun=32)
     text = report([Source(data)], tmp_path / "few.html", policies=["constant:tokens=1"]).read_text(encoding="utf-8")
     assert "vllm 0." in text and "--speculative-config" in text and "--spec-draft-n-max" in text
-    group = re.search(r"Not distinguishable from the best .* are (\d+) of (\d+): ([^<]*) and (\d+) more\.", text)
-    assert group and len(group[3].split(", ")) == 8 and 8 + int(group[4]) == int(group[1]) <= int(group[2])
+    assert "With 3 prompts no choice can be judged on others" in text
 
 
 def test_markup_escapes_what_is_not_markup():
@@ -417,3 +428,107 @@ def test_markup_escapes_what_is_not_markup():
     assert json_block({"a": "</script>&\u2028"}) == '{"a":"\\u003c/script\\u003e\\u0026\\u2028"}'
     with pytest.raises(ValueError):
         json_block({"a": float("nan")})
+
+
+def section_of(text, name):
+    return re.search(rf'<section id="{name}".*?</section>', text, re.DOTALL)[0]
+
+
+def words_of(markup):
+    return " ".join(Elements(markup).text)
+
+
+def some_rows(flags="+++-" * 6, count=12):
+    return [pattern(flags, index=index) for index in range(count)]
+
+
+def test_the_page_opens_with_the_answer(tmp_path, undrawn):
+    data = trace(*some_rows(), max_overrun=32)
+    text = report([Source(data)], tmp_path / "a.html", policies=["constant"]).read_text(encoding="utf-8")
+    opening = section_of(text, "answer")
+    assert text.index('id="answer"') < text.index('id="glance"') and opening.count("<h3") == 3
+    # Assumed prices come before everything else.
+    assert opening.index("Prices are assumed, not measured") < opening.index("Faster.") < opening.index("Why")
+    # 24 tokens are 6 rounds of three draft steps at 0.1 and one check: (0.3 + 1) / 4 of a step for a token.
+    assert "Use constant:tokens=3: 3.08 (3.08 to 3.08) times as fast as no draft" in opening
+    bars = re.findall(r"<li><code>([^<]*)</code><b>([^<]*)</b>", opening)
+    assert bars[0] == ("constant:tokens=3", "0.33") and bars[-1] == ("no draft", "1.00")
+    assert "draft tokens kept 23%" in words_of(opening) and "draft tokens refused 0%" in words_of(opening)
+    assert lines(parse("constant:tokens=3")) in words_of(opening) and 'data-what="the settings"' in opening
+    assert "Left undecided:" in opening and "Simulated on 12 prompts (288 tokens)" in opening
+
+
+def test_measured_prices_are_not_called_assumed(tmp_path, undrawn):
+    cost = CostModel(draft=0.1, machine={"processor": "abacus"})
+    source = Source(trace(*some_rows()), cost=cost)
+    text = report([source], tmp_path / "a.html", policies=["constant"]).read_text(encoding="utf-8")
+    opening = words_of(section_of(text, "answer"))
+    assert "assumed" not in opening and "Prices measured on a machine (processor abacus)" in opening
+
+
+def test_a_loss_opens_with_slower_and_the_call_without_a_draft(tmp_path, undrawn):
+    source = Source(trace(*some_rows("-" * 8)), cost=CostModel(draft=0.5))
+    text = report([source], tmp_path / "a.html", policies=["constant:tokens=5"]).read_text(encoding="utf-8")
+    opening = words_of(section_of(text, "answer"))
+    assert "Slower." in opening and "Use no draft" in opening and PLAIN in opening
+    data = json.loads(re.search(r'id="view-data">(.*?)</script>', text).group(1))
+    assert data["sources"][0]["note"] == "fastest that was tried"
+
+
+def test_a_diagnosis_is_what_the_page_opens_with(tmp_path, undrawn):
+    found = diagnosis()
+    source = Source(trace(*some_rows()), cost=CostModel(draft=0.3), diagnosis=found)
+    text = report([source], tmp_path / "a.html", policies=["constant"]).read_text(encoding="utf-8")
+    opening = words_of(section_of(text, "answer"))
+    now, advice = words.headline(found)
+    assert "Faster." in opening and advice.removeprefix("ADVICE: ") in opening
+    assert now.partition(". ")[2] in opening and " ".join(words.change(found)) in opening
+    assert all(each in opening for each in words.surer(found)) and "dynamic (nothing set)" in opening
+    slower = diagnosis(now=0.8, best=0.9, over=1.1)
+    source = Source(trace(*some_rows()), cost=CostModel(draft=0.3), diagnosis=slower)
+    text = report([source], tmp_path / "b.html", policies=["constant"]).read_text(encoding="utf-8")
+    assert "Slower." in text and PLAIN in words_of(section_of(text, "answer"))
+
+
+def test_two_traces_share_what_is_assumed_and_have_an_answer_each(tmp_path, undrawn):
+    sources = [Source(trace(*some_rows()), name=name) for name in ("one", "two")]
+    text = report(sources, tmp_path / "a.html", policies=["constant"]).read_text(encoding="utf-8")
+    opening = section_of(text, "answer")
+    assert opening.count("Prices are assumed") == 1 and opening.count('class="lead"') == 2
+
+
+def test_the_same_warning_of_several_policies_is_one(tmp_path, undrawn):
+    data = trace(*(pattern("+++-++++++++", index=index, confidence=[0.9] * 12) for index in range(2)), max_overrun=0)
+    cost = CostModel(draft=0.1, verify=((1, 1.0), (2, 1.1)), measured_range={"tokens": [1, 2], "context": [1, 500]})
+    chosen = ["dynamic:tokens=6", "dynamic:tokens=9", "constant:tokens=4", "constant:tokens=7", "constant:tokens=1"]
+    text = report([Source(data, cost=cost)], tmp_path / "a.html", policies=chosen).read_text(encoding="utf-8")
+    said = re.findall(r"<li>(.*?)</li>", re.search(r'<ul class="warning">(.*?)</ul>', text, re.DOTALL)[1])
+    left_out = [each for each in said if "left out" in each]
+    assert len(left_out) == 1 and left_out[0].startswith("dynamic:tokens=6, dynamic:tokens=9 are left out: at most")
+    outside = [each for each in said if "outside the measured 1-2" in each]
+    assert len(outside) == 1 and "constant:tokens=4, constant:tokens=7" in outside[0] and "tokens=1," not in outside[0]
+
+
+def test_every_family_is_tested_as_fit_tests_it(tmp_path, undrawn):
+    rows = [pattern("+-" * (5 + index) + "+" * index + "-", index=index) for index in range(9)]
+    data = trace(*rows)
+    text = report([Source(data)], tmp_path / "a.html", policies=["constant"]).read_text(encoding="utf-8")
+    shown = re.findall(r'<th scope="row">([a-z-]+)</th>(.*?)</tr>', section_of(text, "distributions"))
+    tested = fit(data, FEW_DRAWS)
+    assert [family for family, _ in shown] == [each.family for each in tested.fits]
+    for (_, row), test in zip(shown, tested.goodness, strict=True):
+        p = re.findall(r'<td class="number">([^<]*)</td>', row)[-1]
+        assert p == escape(test.p_words)
+
+
+def test_a_prompt_has_an_address_of_its_own(page):
+    elements, _ = page
+    (address,) = [each["href"] for each in elements.named("a") if each["href"].startswith("#prompt=")]
+    assert address == f"#prompt=p0&trace={quote(HOSTILE[1], safe='')}"
+
+
+def test_steps_are_told_as_they_begin(tmp_path, undrawn):
+    told = []
+    sources = [Source(trace(*some_rows(count=2))), Source(trace(*some_rows(count=3)))]
+    report(sources, tmp_path / "a.html", policies=["constant"], tell=told.append)
+    assert len(told) == steps(2) and told == [*STEPS, *STEPS, "drawing"]

@@ -8,6 +8,7 @@ from builders.traces import pattern, trace
 from analysis.report.page import Source, report
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="the test extra (selenium) is not installed")
+WebDriverWait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(not (BROWSER and DRIVER), reason="no Chromium with its chromedriver here")
@@ -75,6 +76,7 @@ def page(driver, address):
     driver.get(address)
     driver.get_log("browser")  # what an earlier test left
     driver.get(address)
+    choose_policy(driver, POLICIES[0])
     yield driver
     assert driver.get_log("browser") == []
     assert driver.execute_script("return typeof window.hacked") == "undefined"
@@ -97,6 +99,17 @@ def kept_text(page):
         " e.textContent).join('')"
     )
     return page.execute_script(script).replace("↵", "")
+
+
+def policies_of(page):
+    script = "return JSON.parse(document.getElementById('view-data').textContent).sources[0].policies"
+    return page.execute_script(script)
+
+
+def choose_policy(page, policy):
+    page.execute_script(
+        "document.querySelectorAll('#policy-rows input')[arguments[0]].click()", policies_of(page).index(policy)
+    )
 
 
 def choose_prompt(page, number):
@@ -126,17 +139,21 @@ def test_switching_policies_by_keyboard_keeps_the_text(page):
     from selenium.webdriver.common.keys import Keys
 
     whole = "".join(decode(range(10, 18)))
-    counts = []
+    counts, names = {}, policies_of(page)
     find(page, "#policy-rows input").click()
-    for number in range(len(POLICIES)):
+    for number, name in enumerate(names):
         radio = page.switch_to.active_element
         assert radio.get_attribute("value") == str(number) and radio.is_selected()
-        assert POLICIES[number] in find(page, "#view-text").get_attribute("aria-label")
-        assert find(page, "#policy-rows tr.chosen").text.startswith(POLICIES[number])
+        assert name in find(page, "#view-text").get_attribute("aria-label")
+        assert find(page, "#policy-rows tr.chosen").text.startswith(name)
         assert kept_text(page) == whole
-        counts.append(len(texts(page, "rejected")) + len(texts(page, "overrun")))
+        counts[name] = len(texts(page, "rejected")) + len(texts(page, "overrun"))
         radio.send_keys(Keys.ARROW_DOWN)
-    assert counts == [3, 3, 2]  # dynamic stops in the overrun, at a confidence of 0.25; detect at the first wrong token
+    assert [counts[policy] for policy in POLICIES] == [
+        3,
+        3,
+        2,
+    ]  # dynamic stops in the overrun, at a confidence of 0.25; detect at the first wrong token
 
 
 def test_switching_prompts(page):
@@ -186,7 +203,9 @@ def test_attacks_add_no_element(page):
     count = "return document.querySelectorAll(arguments[0]).length"
     assert page.execute_script(count, "script") == 2
     assert (
-        page.execute_script(count, "img:not(.plot), svg:not(.interval, .split), iframe, object, link:not([rel=icon])")
+        page.execute_script(
+            count, "img:not(.plot), svg:not(.interval, .split, .bar), iframe, object, link:not([rel=icon])"
+        )
         == 0
     )
     assert page.execute_script(count, "#view-text b, #view-text img, #view-text script") == 0
@@ -217,3 +236,54 @@ def test_without_javascript_everything_else_is_there(page, address):
         assert find(page, "noscript p").is_displayed() and not find(page, "#viewer").is_displayed()
     finally:
         page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_the_best_setting_is_the_one_that_is_shown_first(page, address):
+    page.get("about:blank")
+    page.get(address)
+    chosen = find(page, "#policy-rows tr.chosen")
+    source = page.execute_script("return JSON.parse(document.getElementById('view-data').textContent).sources[0]")
+    assert chosen.text.startswith(source["policies"][source["best"]]) and source["note"] in chosen.text
+
+
+def test_a_prompt_is_opened_by_its_address_and_changes_it(page, address):
+    find(page, "#next").click()
+    assert page.execute_script("return location.hash") == "#prompt=p1"
+    page.get("about:blank")
+    page.get(f"{address}#prompt=p2")
+    assert find(page, "#prompt-choice").get_property("value") == "2" and kept_text(page) == "".join(
+        decode(range(10, 16))
+    )
+    assert page.execute_script("return document.activeElement.id") == "prompt-choice"
+    page.execute_script("location.hash = '#prompt=p0'")
+    assert find(page, "#prompt-choice").get_property("value") == "0"
+    page.execute_script("location.hash = '#prompt=%3Cimg src=x onerror=window.hacked=4%3E'")
+    missing = find(page, "#view-missing")
+    assert missing.is_displayed() and "Prompt <img src=x onerror=window.hacked=4> is not among" in missing.text
+    find(page, "#next").click()
+    assert not missing.is_displayed()
+    find(page, "figcaption a").click()
+    assert find(page, "#prompt-choice").get_property("value") == "0"
+
+
+def test_settings_are_copied_by_a_button(page):
+    page.execute_cdp_cmd("Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]})
+    button = find(page, "#answer .paste button")
+    button.click()
+    WebDriverWait(page, 5).until(lambda page: button.text == "Copied")
+    read = "const done = arguments[0]; navigator.clipboard.readText().then(done, (error) => done(String(error)))"
+    assert page.execute_async_script(read) == find(page, "#answer .paste pre").get_property("textContent")
+
+
+def test_printing_gives_the_answer_a_sheet_of_its_own(page):
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        rule = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
+        assert page.execute_script(rule, "#answer", "breakAfter") == "page"
+        assert page.execute_script(rule, "nav", "display") == page.execute_script(rule, ".copy", "display") == "none"
+        # A4 less its margins, at 96 dots an inch.
+        screen = {"width": 688, "height": 1016, "deviceScaleFactor": 1, "mobile": False}
+        page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+        assert page.execute_script("return document.getElementById('answer').getBoundingClientRect().bottom") < 1016
+    finally:
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
