@@ -62,8 +62,8 @@ def policies_section(subject: Examined) -> Markup:
     ]
     fastest = max(range(len(results)), key=lambda row: -1 if is_oracle(results[row].policy) else results[row].speedup)
     caption = (
-        f"Policies replayed on {subject.name}: {subject.trace.prompts:,} prompts, {subject.trace.tokens:,} tokens. Speedups"
-        " leave the reading of the prompt out. Bold: the fastest in simulation that is no oracle."
+        f"Policies replayed on {subject.name}: {subject.trace.prompts:,} prompts, {subject.trace.tokens:,} tokens."
+        " Speedups leave the reading of the prompt out. Bold: the fastest in simulation that is no oracle."
         f" Gain: how much faster than {baseline.policy}, the best constant lookahead on these prompts, compared prompt"
         " by prompt."
     )
