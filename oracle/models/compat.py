@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from transformers import DynamicCache, PreTrainedModel
+    from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 
 
 def cache_argument(arguments: frozenset[str]) -> str:
@@ -101,7 +101,7 @@ def forgetting_cache(model: PreTrainedModel) -> DynamicCache:
     return cache
 
 
-def remove_last(cache: DynamicCache, count: int) -> None:
+def remove_last(cache: DynamicCache | EncoderDecoderCache, count: int) -> None:
     """Cut the last ``count`` (>= 0) tokens off a cache that holds some.
 
     4.57: ``crop`` of 0 would empty it.  5.24: ``crop`` of 0 lets a layer with a window shrink back to its window.

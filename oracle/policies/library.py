@@ -58,6 +58,7 @@ def settings_of(policy: Policy, state: State | None = None) -> Settings | None:
     if not _known(policy):
         return None
     policy = under(policy)
+    assert _known(policy)  # what a release makes of a rule of the library's is one too
     adaptive = isinstance(policy, Roc) and policy.threshold > 0
     if adaptive and not has_scikit_learn():
         raise ValueError(
