@@ -10,6 +10,7 @@ ROOT = Path(__file__).parent.parent
 WRITERS = {
     "POLICIES.md": "write_policies.py",
     "RELEASES.md": "write_releases.py",
+    "WORDS.md": "write_words.py",
     "results/FINDINGS.md": "write_findings.py",
     "results/VALIDATION.md": "write_validation.py",
 }
