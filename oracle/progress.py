@@ -1,4 +1,4 @@
-"""A progress bar on stderr, where that is a terminal."""
+"""A progress bar on stderr, where that is a terminal, and in a notebook."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterator
 @contextlib.contextmanager
 def bar(label: str, unit: str, total: int, done: int, wanted: bool) -> Iterator[Callable[[int, str], None]]:
     """Yields a function of (how many have just finished, a remark to show); ``done`` of ``total`` were there before."""
-    if not wanted or not sys.stderr.isatty():
+    if not wanted or not (sys.stderr.isatty() or "ipykernel" in sys.modules):
         yield lambda count, remark: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from tqdm.auto import tqdm  # a widget in a notebook that has them, else text
 
-    columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TextColumn(unit + "  {task.fields[remark]}"))
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task("", total=total, completed=done, remark="")
-        yield lambda count, remark: shown.update(task, advance=count, remark=remark)
+    with tqdm(desc=label, unit=f" {unit}", total=total, initial=done, leave=False, dynamic_ncols=True) as shown:
+
+        def advance(count: int, remark: str) -> None:
+            shown.set_postfix_str(remark, refresh=False)
+            shown.update(count)
+
+        yield advance
