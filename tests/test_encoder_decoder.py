@@ -144,7 +144,7 @@ def test_the_embedded_pair_is_replayed(embedded, policy):
 def test_the_embedded_draft_is_narrower_and_agrees_now_and_then(embedded):
     pair, trace = embedded
     assert pair.target.config.d_model == 2 * pair.draft.config.d_model
-    assert 0.4 < (trace.target_tokens == trace.draft_tokens).mean() < 0.9
+    assert 0.2 < (trace.target_tokens == trace.draft_tokens).mean() < 0.9
     assert trace.tokens == 256 or "eos" in trace.finish
 
 

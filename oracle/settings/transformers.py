@@ -38,7 +38,7 @@ def settings(policy: Policy, draft: Mapping[str, Any] = _MODEL) -> Settings:
         return _looked_up(policy, draft.get("ngram"))
     if draft.get("kind") == "first-layers":
         return _left_early(policy, draft.get("layers"))
-    if isinstance(policy, Roc):
+    if type(policy) is Roc:
         values = fields_of(policy)
         note = "Needs scikit-learn beside it: without, the threshold stays."
         return Settings(ENGINE, VERSION, _text(values, call), note)

@@ -48,7 +48,7 @@ def test_another_name_is_refused():
     wrong = run("pairs", "lama-3")
     assert wrong.exit_code == 2 and "Did you mean 'llama-3'" in wrong.output
     assert run("pairs", "demo").exit_code == 2
-    with pytest.raises(ValueError, match="no pair is called 'x'; choose one of demo, opt, codegen"):
+    with pytest.raises(ValueError, match="no pair is called 'x'; choose one of demo, demo-t5, opt, codegen"):
         named("x")
 
 

@@ -63,4 +63,4 @@ def test_plot_draws_the_surface_and_prices_belong_to_it(tmp_path):
     done = run("plot", str(data_path("sample")), "surface", "--draft-cost", "0.3", "-o", str(picture))
     assert done.exit_code == 0 and "may be the best" in picture.read_text(encoding="utf-8")
     refused = run("plot", "roc", "--draft-cost", "0.3", "-o", str(tmp_path / "roc.png"))
-    assert refused.exit_code == 2 and "roc does not depend on prices" in refused.stderr
+    assert refused.exit_code == 2 and "roc does not hang on --draft-cost" in refused.stderr

@@ -7,12 +7,13 @@ from builders.pairs import CONFIGS, VOCABULARY, tiny, tiny_pair
 from transformers import MambaConfig, MambaForCausalLM
 
 from oracle.collect import collect
-from oracle.loop import check_rollback
+from oracle.loop import check_loop
 from oracle.models.abilities import Abilities
 from oracle.models.pair import Pair
 from oracle.models.passes import listen, speak
 from oracle.models.scores import best, distribution
 from oracle.models.view import Reader, View, views
+from oracle.policies import parse
 from oracle.records.trace import Trace
 
 USUAL = {
@@ -110,10 +111,10 @@ def test_a_model_that_mixes_its_rows_is_found_out_and_read_row_by_row(tmp_path, 
 
 def test_a_model_that_cannot_forget_is_refused_by_name(monkeypatch):
     pair = tiny_pair("llama")
-    check_rollback(pair)
+    check_loop(pair, parse("svip"))
     monkeypatch.setattr(Reader, "forget", lambda self, length: None)
     with pytest.raises(ValueError, match=r"the target \(LlamaForCausalLM\) cannot forget .*; choose another model"):
-        check_rollback(pair)
+        check_loop(pair, parse("svip"))
 
 
 def test_recurrent_states_remember_nothing():

@@ -60,7 +60,7 @@ def test_dtype(folders):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (dict(name="demmo"), "no pair is called 'demmo'; choose one of demo, opt, .*Did you mean 'demo'"),
+        (dict(name="demmo"), "no pair is called 'demmo'; choose one of demo, demo-t5, opt, .*Did you mean 'demo'"),
         (dict(name="demo", target="x"), "give either the name of a pair"),
         (dict(target="x"), "a pair needs a target and a draft"),
         (dict(target="./a", draft="./b", dtype="int3"), "dtype 'int3' is unknown; choose one of auto, float32"),

@@ -145,7 +145,7 @@ def warmed(world: Any) -> None:
     from oracle.commands.guard import guarded
     from oracle.commands.options import PairOptions
 
-    def no_models(options: PairOptions) -> None:
+    def no_models(options: PairOptions, universal: bool = False) -> None:
         raise OSError("no model is loaded here")
 
     PairOptions.load = no_models  # type: ignore[method-assign]

@@ -90,7 +90,7 @@ def test_the_published_table_runs_from_the_recipe_to_every_form_of_the_table(rec
     before = {file: file.stat().st_mtime_ns for file in (out / "cells").rglob("*.parquet")}
     told.clear()
     again = study(recipe, out, resume=True, tell=told.append)
-    assert again.rows == found.rows and told == []
+    assert repr(again.rows) == repr(found.rows) and told == []  # as text: NaN is not equal to itself
     assert {file: file.stat().st_mtime_ns for file in (out / "cells").rglob("*.parquet")} == before
 
 
