@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.cost import DEFAULT_DRAFT, CostModel
+from analysis.cost import CostModel, assumed
 from analysis.gains.rearranged import rearranged, with_signals, within_orders
 from analysis.gains.split import Null
 from analysis.intervals import Estimate, ends
@@ -85,12 +85,12 @@ class Ladder(Shown):
 
 
 def ladder(trace: Trace, cost: CostModel | None = None, *, shuffles: int | None = None, seed: int = 0) -> Ladder:
-    """The ladder of ``trace`` at the prices ``cost`` (default: a draft step of 0.1).
+    """The ladder of ``trace`` at the prices ``cost`` (default: a draft step of 0.1, of 0 for a lookup).
 
     A trace of more than `TOKENS` is taken in a sample of its prompts, evenly spread.  ``shuffles`` of its tokens: by
     default as many as `REPLAYED` allows.  Raises ValueError for prices of another pair.
     """
-    prices = CostModel(draft=DEFAULT_DRAFT) if cost is None else cost
+    prices = assumed(trace) if cost is None else cost
     sample = _sample(trace)
     tried = candidates()
     actual = replays(sample, prices, tried)

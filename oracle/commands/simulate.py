@@ -60,7 +60,7 @@ def simulate(
     if in_sample:
         policy = [taken_in_sample(text) for text in policy or ()]
     loaded = load_trace(trace)
-    cost = prices.load()
+    cost = prices.load(loaded)
     check_together(loaded, cost=cost)
     if ladder:
         _climb(loaded, cost, as_json)
