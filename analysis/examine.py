@@ -50,8 +50,9 @@ class Source:
 
     ``name``: what the report calls it (default: its data set).  ``cost``: prices on the user's machine (default: a
     draft step of a tenth of a target step, of nothing for a lookup; the report says where prices were not measured).
-    ``runs``: measured runs of the same pair and prompts.  ``decode``: one string for each of a list of token ids; without it the report shows
-    numbers.  ``diagnosis``: what was measured of what the trace speaks for, which the report then opens with.
+    ``runs``: measured runs of the same pair and prompts.  ``decode``: one string for each of a list of token ids;
+    without it the report shows numbers.  ``diagnosis``: what was measured of what the trace speaks for, which the
+    report then opens with.
     """
 
     trace: Trace

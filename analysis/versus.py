@@ -91,7 +91,7 @@ def versus(
     policies: Sequence[str | Policy | Callable] = USUAL,
     costs: tuple[CostModel, CostModel] | None = None,
 ) -> Versus:
-    """Compare ``second`` with ``first`` under ``policies``, each trace at its own prices (default: what is assumed of it).
+    """Compare ``second`` with ``first`` under ``policies``, each trace at its own prices (default: as assumed).
 
     Raises ValueError for policies that are not known, for prices of another pair, and for traces without a common
     prompt.

@@ -48,7 +48,9 @@ def simulate(
     told: CostModel | None | EllipsisType = ...,
     semantics: str | None = None,
 ) -> SimulationResult:
-    """Replay ``policy`` over every text of ``trace`` and price it with ``cost`` (default: a draft step of 0.1, of 0 for a lookup).
+    """Replay ``policy`` over every text of ``trace`` and price it with ``cost``.
+
+    Default: a draft step of 0.1, of 0 for a lookup.
 
     ``policy`` is its text (``dynamic:threshold=0.4``, ``oracle:detect``, ``my.py:MyRule:tokens=3``), an object, or a
     function ``stop(signals)``.  Raises ValueError for a policy that is not known or reads what the trace does not
