@@ -164,7 +164,8 @@ def _alike(said: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """
     groups: dict[str, list[tuple[str, str]]] = {}
     for policy, words in said.items():
-        words = words.replace(f"policy {policy}", "this policy")
+        # Its name, or the whole of its text, which may say more.
+        words = re.sub(rf"policy {re.escape(policy)}(?::[\w.=,/-]*\w)?", "this policy", words)
         groups.setdefault(re.sub(r"[\d.,]+", "#", words), []).append((policy, words))
     found = []
     for group in groups.values():
