@@ -6,7 +6,7 @@ import dataclasses
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from pydantic import ConfigDict, Field, with_config
@@ -15,8 +15,12 @@ from typing_extensions import TypedDict
 from oracle.records.typed import Count, Number, Object, Positive, Price, Text, check, read_json, says, short
 from oracle.records.whole import write_whole
 
+if TYPE_CHECKING:
+    from oracle.records.trace import Trace
+
 SCHEMA_VERSION = 1
 DEFAULT_DRAFT = 0.1  # price of a draft step, in target steps, where none was measured
+LOOKUP_DRAFT = 0.0  # the same of an n-gram lookup, which runs no model
 # Prices that are one number each, in the order of the price vector (`CostModel.price_names`).
 _SINGLE = (
     *("draft", "draft_first", "draft_context", "verify_context", "iteration"),
@@ -208,6 +212,11 @@ class CostModel:
             return CostModel(**stored)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
+
+
+def assumed(trace: Trace) -> CostModel:
+    """Prices of a trace where none were measured: a draft step of a tenth of a target step, of nothing for a lookup."""
+    return CostModel(draft=LOOKUP_DRAFT if trace.mute else DEFAULT_DRAFT)
 
 
 def _check_curve(name: str, curve: tuple[tuple[int, float], ...], above_zero: bool = False) -> None:

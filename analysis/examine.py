@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from analysis.belonging import Answer, Common, together
-from analysis.cost import DEFAULT_DRAFT, CostModel
+from analysis.cost import CostModel, assumed
 from analysis.describe.signals import SignalQuality, signal_quality
 from analysis.describe.statistics import Description, Sample, describe
 from analysis.diagnosis.found import Found, settled
@@ -33,7 +33,6 @@ from oracle.records.trace import Trace
 if TYPE_CHECKING:
     from oracle.records.runs import Runs
 
-ASSUMED = CostModel(draft=DEFAULT_DRAFT)
 DRAWS = 200  # of each family's goodness-of-fit test
 STEPS = (
     "replaying policies",
@@ -50,9 +49,10 @@ class Source:
     """A trace and what belongs to it.
 
     ``name``: what the report calls it (default: its data set).  ``cost``: prices on the user's machine (default: a
-    draft step of a tenth of a target step; the report says where prices were not measured).  ``runs``: measured runs of
-    the same pair and prompts.  ``decode``: one string for each of a list of token ids; without it the report shows
-    numbers.  ``diagnosis``: what was measured of what the trace speaks for, which the report then opens with.
+    draft step of a tenth of a target step, of nothing for a lookup; the report says where prices were not measured).
+    ``runs``: measured runs of the same pair and prompts.  ``decode``: one string for each of a list of token ids;
+    without it the report shows numbers.  ``diagnosis``: what was measured of what the trace speaks for, which the
+    report then opens with.
     """
 
     trace: Trace
@@ -138,11 +138,12 @@ class Examined:
         return (self.cost.draft + self.cost.draft_context * context) / float(self.cost.step(context))
 
 
-def findings(trace: Trace, cost: CostModel = ASSUMED) -> Findings:
+def findings(trace: Trace, cost: CostModel | None = None) -> Findings:
     """Describe ``trace``, sweep the library's policies over it, judge its signals, and come to a verdict.
 
-    Nothing that is derived of the trace stays with it.
+    ``cost``: by default a draft step of 0.1, of 0 for a lookup.  Nothing that is derived of the trace stays with it.
     """
+    cost = assumed(trace) if cost is None else cost
     copy = dataclasses.replace(trace)  # what is derived of a trace lives as long as it does
     swept = sweep(copy, cost)
     held = best_held_out(swept.constants(), swept.results)
@@ -180,7 +181,7 @@ def examine(
     """
     steps, say = iter(STEPS), tell or (lambda step: None)
     say(next(steps))
-    trace, cost, belonging = source.trace, source.cost or ASSUMED, source.together()
+    trace, cost, belonging = source.trace, source.cost or assumed(source.trace), source.together()
     given = by_name(policies)
     common = belonging.common
     runs = _of_prompts(source.runs, common) if source.runs is not None and common is not None else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from analysis.belonging import ROLES, WEIGHTS, Side, other_form, together
-from analysis.cost import CostModel
+from analysis.cost import CostModel, assumed
 from analysis.describe.signals import accepted_first
 from analysis.intervals import Estimate, ends, ratio, share_bands, t_975, weighed
 from analysis.replay.drafts import NotRecorded
@@ -91,12 +91,12 @@ def versus(
     policies: Sequence[str | Policy | Callable] = USUAL,
     costs: tuple[CostModel, CostModel] | None = None,
 ) -> Versus:
-    """Compare ``second`` with ``first`` under ``policies``, each trace at its own prices (default: a step of 0.1).
+    """Compare ``second`` with ``first`` under ``policies``, each trace at its own prices (default: as assumed).
 
     Raises ValueError for policies that are not known, for prices of another pair, and for traces without a common
     prompt.
     """
-    prices = costs or (CostModel(draft=0.1), CostModel(draft=0.1))
+    prices = costs or (assumed(first), assumed(second))
     notes = [note for trace, cost in zip((first, second), prices, strict=True) for note in _belongs(trace, cost)]
     common = _common(first, second)
     one, other = (trace if len(common) == trace.prompts else trace.select(common) for trace in (first, second))

@@ -266,6 +266,22 @@ def test_a_pair_of_both_kinds_is_refused():
         check_pair(Pair(tiny(), t5(), None))
 
 
+@pytest.mark.parametrize("larger", ["target", "draft"])
+def test_padding_of_one_vocabulary_changes_nothing_that_is_recorded(larger, tmp_path):
+    """100 rows against 97: those beyond the other's are never said, however loud they are."""
+    pair = tiny_encoder_pair("t5")
+    before = recorded(pair, tmp_path / "even", 16, [[5, 9, 12]])
+    model = getattr(pair, larger)
+    model.resize_token_embeddings(100, mean_resizing=False)
+    with torch.no_grad():
+        model.lm_head.weight[97:] = 9 * model.lm_head.weight[before.target_tokens[:3].tolist()]
+    after = recorded(pair, tmp_path / "padded", 16, [[5, 9, 12]])
+    for name in ("target_tokens", "draft_tokens"):
+        assert getattr(after, name).tolist() == getattr(before, name).tolist()
+    with pytest.raises(ValueError, match="embedding rows and the draft .* shrink the larger model once with"):
+        measure(pair, [[5, 9, 12]], ["constant"], tmp_path / "runs", max_new_tokens=4, repeats=1)
+
+
 def test_more_decoder_than_encoder_layers_are_refused():
     """The library's cache is too small for them: a plain `generate` fails."""
     target = t5()

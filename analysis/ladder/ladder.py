@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.cost import DEFAULT_DRAFT, CostModel
+from analysis.cost import CostModel, assumed
 from analysis.gains.rearranged import rearranged, with_signals, within_orders
 from analysis.gains.split import Null
 from analysis.intervals import Estimate, ends
@@ -25,6 +25,7 @@ from analysis.ladder.rungs import Rung, absent, rung
 from analysis.replay.drafts import NotRecorded
 from analysis.replay.oracles import OPTIMAL
 from analysis.replay.simulate import simulate
+from oracle.records.meta import kind_of_draft
 from oracle.records.shown import Shown
 from oracle.records.trace import Trace
 
@@ -46,8 +47,11 @@ class Ladder(Shown):
     shuffles: int
     tried: int  # policies that the best one was chosen from
     left_out: tuple[str, ...]  # policies that were not tried, because the trace recorded too little for them
-    roc: Estimate | None  # speedup of `roc`: the library's default where scikit-learn is installed; None: not recorded
+    roc: (
+        Estimate | None
+    )  # speedup of `roc`: the library's default where scikit-learn is installed; None: not recorded, or there is none
     longest_draft: int  # most tokens of a draft on the rung of the signals, which is no bound
+    drafting: str | None = None  # kind of a draft that is no model of its own; the library refits no threshold of one
 
     def in_short(self) -> str:
         room = "headroom unknown" if self.headroom is None else f"headroom {self.headroom}"
@@ -85,18 +89,19 @@ class Ladder(Shown):
 
 
 def ladder(trace: Trace, cost: CostModel | None = None, *, shuffles: int | None = None, seed: int = 0) -> Ladder:
-    """The ladder of ``trace`` at the prices ``cost`` (default: a draft step of 0.1).
+    """The ladder of ``trace`` at the prices ``cost`` (default: a draft step of 0.1, of 0 for a lookup).
 
     A trace of more than `TOKENS` is taken in a sample of its prompts, evenly spread.  ``shuffles`` of its tokens: by
     default as many as `REPLAYED` allows.  Raises ValueError for prices of another pair.
     """
-    prices = CostModel(draft=DEFAULT_DRAFT) if cost is None else cost
+    prices = assumed(trace) if cost is None else cost
     sample = _sample(trace)
     tried = candidates()
     actual = replays(sample, prices, tried)
     kept = [policy for policy in tried if policy not in actual.left_out]
     times = int(np.clip(REPLAYED // sample.tokens, *SHUFFLES)) if shuffles is None else shuffles
     others, no_null = _shuffled(sample, prices, kept, times, np.random.default_rng(seed))
+    drafting = kind_of_draft(trace.meta)
     return Ladder(
         rungs=tuple(_rung(name, actual, others, no_null) for name in RUNGS),
         prompts=sample.prompts,
@@ -104,8 +109,9 @@ def ladder(trace: Trace, cost: CostModel | None = None, *, shuffles: int | None 
         shuffles=len(others),
         tried=len(kept),
         left_out=actual.left_out,
-        roc=_roc(sample, prices),
+        roc=None if drafting else _roc(sample, prices),
         longest_draft=longest_draft(sample),
+        drafting=drafting,
     )
 
 

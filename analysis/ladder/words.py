@@ -85,6 +85,10 @@ def remarks(found: Ladder) -> list[str]:
 
 
 def _library(found: Ladder) -> str:
+    if found.drafting == "prompt-lookup":
+        return f"there is no {LIBRARY} of a lookup: transformers looks up as many tokens as it is told, or none"
+    if found.drafting is not None:
+        return f"the {LIBRARY} is transformers' {DEFAULT} with nothing set, whose threshold stays for such a draft"
     roc = "which this trace recorded too little for" if found.roc is None else f"whose speedup here is {found.roc}"
     return (
         f"the {LIBRARY} is transformers' {DEFAULT} with nothing set; where scikit-learn is installed, transformers "

@@ -9,7 +9,7 @@ from types import EllipsisType
 import numpy as np
 
 from analysis.belonging import together
-from analysis.cost import DEFAULT_DRAFT, CostModel
+from analysis.cost import CostModel, assumed
 from analysis.price_errors import NO_SHIFTS, PriceErrors, Tally
 from analysis.replay.drafts import UNBOUNDED, Book, NotRecorded
 from analysis.replay.lanes import FEW, Natural, Rows, walk, walk_lengths
@@ -48,7 +48,9 @@ def simulate(
     told: CostModel | None | EllipsisType = ...,
     semantics: str | None = None,
 ) -> SimulationResult:
-    """Replay ``policy`` over every text of ``trace`` and price it with ``cost`` (default: a draft step of 0.1).
+    """Replay ``policy`` over every text of ``trace`` and price it with ``cost``.
+
+    Default: a draft step of 0.1, of 0 for a lookup.
 
     ``policy`` is its text (``dynamic:threshold=0.4``, ``oracle:detect``, ``my.py:MyRule:tokens=3``), an object, or a
     function ``stop(signals)``.  Raises ValueError for a policy that is not known or reads what the trace does not
@@ -189,7 +191,7 @@ class _Work:
         semantics: str | None = None,
     ) -> None:
         self._trace, self._book = trace, Book.of(trace)
-        self._pricing = _Pricing(trace, CostModel(draft=DEFAULT_DRAFT) if cost is None else cost)
+        self._pricing = _Pricing(trace, assumed(trace) if cost is None else cost)
         self._told = self._pricing.cost if isinstance(told, EllipsisType) else told
         self._names = [name_of(policy) for policy in policies]
         oracle = [isinstance(each, str) and is_oracle(each) for each in policies]

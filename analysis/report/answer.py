@@ -19,7 +19,7 @@ from analysis.report.traces import per_trace
 from analysis.verdict import NO_DRAFT
 from oracle.policies import parse
 from oracle.settings import nearest
-from oracle.settings.transformers import PLAIN, lines
+from oracle.settings.transformers import PLAIN, alone_has, argument, lines, told
 
 
 def answers(subjects: Sequence[Examined]) -> Markup:
@@ -95,9 +95,13 @@ def _change(subject: Examined) -> list[str]:
 
 def _paste(subject: Examined) -> list[Markup]:
     advice, tuned = subject.advice, subject.tuned
+    draft = told(subject.trace.meta)
     if advice == NO_DRAFT:
-        return [paste(PLAIN, "the call without a draft"), tag("p", "Leave assistant_model out.", class_="note")]
-    _, note = nearest(advice, tuned.constant, tuned.simplest)[0]
+        words = f"Leave {argument(draft)} out."
+        return [paste(PLAIN, "the call without a draft"), tag("p", words, class_="note")]
+    found, note = nearest(advice, tuned.constant, tuned.simplest, draft)[0]
+    if alone_has(draft):  # another call, or another place of the settings than a draft in memory; and no other engine
+        return [paste(str(found.text), "the settings"), tag("p", note, class_="note")]
     return [
         paste(lines(parse(advice)), "the settings"),
         tag("p", note, " ", tag("a", "Other engines", href="#settings"), class_="note"),

@@ -98,7 +98,7 @@ def with_interval(estimate, show: Callable[[float], str] = number) -> str:
 def range_words(estimate) -> str:
     """The interval of an estimate (value, low, high) in words."""
     if math.isnan(estimate.low):
-        return "no interval: one prompt says nothing about others"
+        return "no interval: so few prompts say nothing about others"
     return f"95 % {estimate.low:.2f} to {estimate.high:.2f}"
 
 

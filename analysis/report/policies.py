@@ -16,6 +16,7 @@ from analysis.replay.simulate import SimulationResult
 from analysis.report.markup import Markup, join, number, paste, percent, range_words, table, tag
 from analysis.verdict import NO_DRAFT
 from oracle.settings import nearest
+from oracle.settings.transformers import argument, told
 
 
 def policies_section(subject: Examined) -> Markup:
@@ -163,7 +164,8 @@ def _alike(said: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """
     groups: dict[str, list[tuple[str, str]]] = {}
     for policy, words in said.items():
-        words = words.replace(f"policy {policy}", "this policy")
+        # Its name, or the whole of its text, which may say more.
+        words = re.sub(rf"policy {re.escape(policy)}(?::[\w.=,/-]*\w)?", "this policy", words)
         groups.setdefault(re.sub(r"[\d.,]+", "#", words), []).append((policy, words))
     found = []
     for group in groups.values():
@@ -213,7 +215,7 @@ def settings(subject: Examined) -> Markup:
             "p",
             f"{tried}none is seen to beat plain decoding here (the best, judged on prompts that did not choose it, has"
             f" a speedup of {number(held.policy_speedup.value)}; {range_words(held.policy_speedup)}): leave"
-            " assistant_model out.",
+            f" {argument(told(subject.trace.meta))} out.",
             class_="warning",
         )
     fastest = tuned.settings[0].policy
@@ -230,7 +232,7 @@ def settings(subject: Examined) -> Markup:
             f" {number(held.policy_speedup.value)} ({range_words(held.policy_speedup)}).",
         )
     ]
-    for each, told in nearest(advice, tuned.constant, tuned.simplest, subject.trace.meta.get("draft")):
-        parts.append(tag("p", tag("b", f"{each.engine} {each.version}."), f" {told}", class_="note"))
+    for each, words in nearest(advice, tuned.constant, tuned.simplest, subject.trace.meta.get("draft")):
+        parts.append(tag("p", tag("b", f"{each.engine} {each.version}."), f" {words}", class_="note"))
         parts.append(paste(str(each.text), f"settings for {each.engine}"))
     return join(parts)

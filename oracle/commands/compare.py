@@ -13,7 +13,7 @@ from oracle.commands.groups import takes
 from oracle.commands.inputs import load_trace, say_notes
 from oracle.commands.notes import note, say
 from oracle.commands.numbers import gain_text, interval_text, policy_text
-from oracle.commands.options import AnyCost, Json, Policies, Price, check_any_cost, load_cost
+from oracle.commands.options import AnyCost, Json, Policies, Price, check_any_cost, load_cost, taken_for
 from oracle.commands.programs import show_json
 from oracle.commands.tables import show_table
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from analysis.cost import CostModel
     from analysis.intervals import Estimate
     from analysis.versus import Versus
+    from oracle.records.trace import Trace
 
 _WHICH = " (given twice: the first for A, the second for B)."
 
@@ -58,8 +59,9 @@ def compare(
     from analysis.versus import versus
 
     check_policies(policy or USUAL)
-    prices = _prices(draft_cost or [], cost or [], any_cost)
-    found = versus(load_trace(first), load_trace(second), policy or USUAL, prices)
+    traces = load_trace(first), load_trace(second)
+    prices = _prices(traces, draft_cost or [], cost or [], any_cost)
+    found = versus(*traces, policy or USUAL, prices)
     if as_json:
         show_json(found)
     else:
@@ -69,9 +71,11 @@ def compare(
         note(f"Note: {name} is left out: {reason}.")
 
 
-def _prices(draft: Sequence[float], files: Sequence[Path], any_cost: bool) -> tuple[CostModel, CostModel]:
+def _prices(
+    traces: Sequence[Trace], draft: Sequence[float], files: Sequence[Path], any_cost: bool
+) -> tuple[CostModel, CostModel]:
     """The prices of both traces.  Raises ValueError for both kinds, or for more than two of one."""
-    from analysis.cost import DEFAULT_DRAFT, CostModel
+    from analysis.cost import CostModel, assumed
 
     check_any_cost(any_cost, files[0] if files else None)
     if draft and files:
@@ -79,11 +83,11 @@ def _prices(draft: Sequence[float], files: Sequence[Path], any_cost: bool) -> tu
     if len(draft) > 2 or len(files) > 2:
         option, count = ("--cost", len(files)) if files else ("--draft-cost", len(draft))
         raise ValueError(f"{option} is given {count} times; give it once for both traces, or once for each")
-    if not draft and not files:
-        note(f"Assuming a draft step of {DEFAULT_DRAFT} target steps for both (--draft-cost, or --cost).")
-    found = [load_cost(path, any_cost) for path in files] or [
-        CostModel(draft=each) for each in draft or [DEFAULT_DRAFT]
-    ]
+    found = [load_cost(path, any_cost) for path in files] or [CostModel(draft=each) for each in draft]
+    if not found:
+        found = [assumed(trace) for trace in traces]
+        words = " for A, and for B ".join(dict.fromkeys(taken_for(each.draft) for each in found))
+        note(f"Assuming {words}{' for both' if found[0] == found[1] else ''} (--draft-cost, or --cost).")
     return found[0], found[-1]
 
 

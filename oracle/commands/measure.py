@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 USUAL_LIMIT = 10
 DEFAULT_MEASURED = ("constant:tokens=5", "heuristic", "dynamic")
-LOOKUP_MEASURED = ("constant:tokens=5", "constant:tokens=10")  # what the library can do where tokens are looked up
 
 
 def register(app: typer.Typer) -> None:
@@ -100,8 +99,9 @@ def measure(
     from analysis.measured.speedups import summary
     from analysis.measured.until import Until
     from oracle.policies import as_policy
+    from oracle.policies.names import USUAL_LOOKED_UP
 
-    policies = [*(policy or (LOOKUP_MEASURED if pair.looks_up else DEFAULT_MEASURED))]
+    policies = [*(policy or (USUAL_LOOKED_UP if pair.looks_up else DEFAULT_MEASURED))]
     for text in policies:
         as_policy(text)
     expect_measured(baseline, policies)

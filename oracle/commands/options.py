@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from oracle.models.pair import Pair
     from oracle.prompts.chat import Chat
     from oracle.prompts.sets import PromptSet
+    from oracle.records.trace import Trace
 
 PROCESSORS = os.cpu_count() or 1
 
@@ -84,6 +85,13 @@ def check_any_cost(any_cost: bool, cost: Path | None) -> None:
     """Raise ValueError for --any-cost without prices that it could be about."""
     if any_cost and cost is None:
         raise ValueError("--any-cost takes the prices of --cost whichever pair they are of; give --cost FILE too")
+
+
+def taken_for(draft: float) -> str:
+    """What is assumed of a draft step where no price was measured, in words."""
+    if not draft:
+        return "that a lookup takes no time and that checking takes one target step however many tokens it gives"
+    return f"a draft step of {draft:g} target steps"
 
 
 def load_cost(path: Path, any_cost: bool) -> CostModel:
@@ -413,15 +421,26 @@ class PriceOptions:
         if self.draft_cost is not None and self.cost is not None:
             raise ValueError("--draft-cost and --cost exclude each other: give one of them")
 
-    def load(self) -> CostModel:
-        """The cost model that is named; without any, a draft step of a tenth of a target step, and a note."""
-        from analysis.cost import DEFAULT_DRAFT, CostModel
+    @property
+    def given(self) -> CostModel | None:
+        """The cost model that is named, or of the ratio; None without either."""
+        from analysis.cost import CostModel
 
         if self.cost is not None:
             return load_cost(self.cost, self.any_cost)
-        if self.draft_cost is None:
-            note(
-                f"Assuming a draft step of {DEFAULT_DRAFT} target steps (--draft-cost, or --cost from "
-                "`oracle calibrate`)."
-            )
-        return CostModel(draft=DEFAULT_DRAFT if self.draft_cost is None else self.draft_cost)
+        return None if self.draft_cost is None else CostModel(draft=self.draft_cost)
+
+    def load(self, trace: Trace | None = None) -> CostModel:
+        """The cost model that is named; without any, what is assumed of such a trace (None: of models), and a note."""
+        return self.each([trace])[0]
+
+    def each(self, traces: Iterable[Trace | None]) -> list[CostModel]:
+        """The same for each of several traces; what is assumed is said once."""
+        from analysis.cost import DEFAULT_DRAFT, CostModel, assumed
+
+        if (given := self.given) is not None:
+            return [given for _ in traces]
+        found = [CostModel(draft=DEFAULT_DRAFT) if trace is None else assumed(trace) for trace in traces]
+        for draft in dict.fromkeys(cost.draft for cost in found):
+            note(f"Assuming {taken_for(draft)} (--draft-cost, or --cost from `oracle calibrate`).")
+        return found

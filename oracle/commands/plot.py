@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -129,17 +129,19 @@ def plot(
         if used and kind not in kinds:
             raise ValueError(f"{kind} does not hang on {option}; leave it out, or draw {' or '.join(kinds)}")
     traces = load_traces([Path(path) for path in paths])
-    wanted = _Wanted(kind, traces, prices, policy or _usual(), prompt or "0", tokenizer, look)
+    wanted = _Wanted(kind, traces, prices, policy or _usual(traces.values()), prompt or "0", tokenizer, look)
     figure = _DRAWN.get(kind, _panels)(wanted)
     if look.title is not None:
         _title(figure, look.title)
     say(f"Picture: {save(figure, file, look.dpi or PNG_DPI)}")
 
 
-def _usual() -> Sequence[str]:
+def _usual(traces: Iterable[Trace]) -> Sequence[str]:
+    """What a picture compares where nothing is named: of a lookup what the library has for it, constant lengths."""
     from analysis.replay.simulate import USUAL
+    from oracle.policies.names import USUAL_LOOKED_UP
 
-    return USUAL[:3]
+    return USUAL_LOOKED_UP if any(trace.mute for trace in traces) else USUAL[:3]
 
 
 def _title(figure: Figure, title: str) -> None:
@@ -184,10 +186,9 @@ def _headroom(wanted: _Wanted) -> Figure:
     """The ladder of each trace."""
     from analysis.plots.panels import panel
 
-    cost = wanted.prices.load()
-    for trace in wanted.traces.values():
+    for trace, cost in zip(wanted.traces.values(), wanted.prices.each(wanted.traces.values()), strict=True):
         check_together(trace, cost=cost)
-    return panel(wanted.traces, wanted.kind, cost, size=wanted.look.inches)
+    return panel(wanted.traces, wanted.kind, wanted.prices.given, size=wanted.look.inches)
 
 
 def _surface(wanted: _Wanted) -> Figure:
@@ -195,8 +196,8 @@ def _surface(wanted: _Wanted) -> Figure:
     from analysis.plots.surface import SIZE, surface_panels
     from analysis.tune import tune
 
-    cost, found = wanted.prices.load(), {}
-    for name, trace in wanted.traces.items():
+    costs, found = wanted.prices.each(wanted.traces.values()), {}
+    for (name, trace), cost in zip(wanted.traces.items(), costs, strict=True):
         check_together(trace, cost=cost)
         tuned = tune(trace, cost)
         if tuned.surface is None:
@@ -209,7 +210,8 @@ def _time(wanted: _Wanted) -> Figure:
     from analysis.plots.time import plot_time
     from analysis.replay.simulate import simulate
 
-    trace, cost = wanted.only(), wanted.prices.load()
+    trace = wanted.only()
+    cost = wanted.prices.load(trace)
     check_together(trace, cost=cost)
     results = [simulate(trace, text, cost) for text in wanted.policies]
     return _drawn(wanted, lambda ax: plot_time(trace, ax, results=results))
@@ -220,7 +222,8 @@ def _compare(wanted: _Wanted) -> Figure:
     from analysis.replay.simulate import simulate
     from analysis.replay.sweep import baseline
 
-    trace, cost = wanted.only(), wanted.prices.load()
+    trace = wanted.only()
+    cost = wanted.prices.load(trace)
     check_together(trace, cost=cost)
     results = [simulate(trace, text, cost) for text in wanted.policies]
     best = baseline(trace, cost).totals

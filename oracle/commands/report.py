@@ -41,12 +41,12 @@ def report(
     if runs is not None and len(traces or ()) > 1:
         raise ValueError(f"--runs belongs to one trace, {len(traces or ())} are given; write a report for each")
     check_policies(policy or ())
-    cost = prices.load()
     loaded = load_traces(traces)
+    costs = dict(zip(loaded, prices.each(loaded.values()), strict=True))
     measured = load_runs(runs) if runs is not None else None
-    for trace in loaded.values():
-        check_together(trace, measured, cost)
-    sources = [Source(trace, name, cost, measured, decoder(trace, tokenizer)) for name, trace in loaded.items()]
+    for name, trace in loaded.items():
+        check_together(trace, measured, costs[name])
+    sources = [Source(trace, name, costs[name], measured, decoder(trace, tokenizer)) for name, trace in loaded.items()]
     with bar("Report", "steps", steps(len(sources)), 0, True) as advance:
         page = write_report(sources, output, policies=policy or USUAL, tell=lambda step: advance(1, step))
     say(f"Page: {page}")

@@ -47,10 +47,12 @@ def simulate(
     `oracle policies` lists them; beside those oracle:detect, oracle:clairvoyant, oracle:optimal, or one of your own
     as path/to/file.py:Name, which runs that file.  Example: --policy dynamic:threshold=0.4,tokens=20
     """
+    from analysis.replay.oracles import is_oracle
     from analysis.replay.simulate import simulate as replay
     from analysis.replay.sweep import baseline as compared_with
+    from oracle.policies import as_policy
     from oracle.policies.names import taken_in_sample
-    from oracle.policies.semantics import in_force
+    from oracle.policies.semantics import caveats, in_force
 
     if ladder and (policy or baseline is not None or in_sample or semantics is not None):
         raise ValueError(
@@ -60,7 +62,7 @@ def simulate(
     if in_sample:
         policy = [taken_in_sample(text) for text in policy or ()]
     loaded = load_trace(trace)
-    cost = prices.load()
+    cost = prices.load(loaded)
     check_together(loaded, cost=cost)
     if ladder:
         _climb(loaded, cost, as_json)
@@ -78,6 +80,10 @@ def simulate(
         show_results(results, compared, describe(loaded))
         if semantics is not None:
             say(f"Policies of transformers follow the rules of {rules} ({rules.evidence}).")
+    if semantics is not None:
+        asked = [as_policy(each.policy) for each in results if not is_oracle(each.policy)]
+        for text in caveats(asked, semantics):
+            note(f"Note: {text}.")
     for result in results:
         context = loaded.context[loaded.offsets[result.prompt] + result.position]
         if outside := cost.outside_range(result.drafted, context):

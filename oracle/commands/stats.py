@@ -32,11 +32,11 @@ def stats(prices: PriceOptions, traces: Traces = None, as_json: Json = False) ->
     from analysis.examine import findings
     from analysis.replay.enough import enough_of
 
-    cost = prices.load()
     answer, loaded = [], load_traces(traces)
-    for trace in loaded.values():
+    costs = prices.each(loaded.values())
+    for trace, cost in zip(loaded.values(), costs, strict=True):
         check_together(trace, cost=cost)
-    for name, trace in loaded.items():
+    for (name, trace), cost in zip(loaded.items(), costs, strict=True):
         found, enough = findings(trace, cost), enough_of(trace, cost)
         answer.append(
             {

@@ -46,10 +46,11 @@ def table(
     expect_one_of("--format", form, FORMATS)
     added = [taken_in_sample(text) if in_sample else text for text in policy or ()]
     check_policies(added)
-    loaded, cost = load_traces(traces), prices.load()
-    for trace in loaded.values():
+    loaded = load_traces(traces)
+    costs = prices.each(loaded.values())
+    for trace, cost in zip(loaded.values(), costs, strict=True):
         check_together(trace, cost=cost)
-    found = [figures(trace, name, cost, added) for name, trace in loaded.items()]
+    found = [figures(trace, name, cost, added) for (name, trace), cost in zip(loaded.items(), costs, strict=True)]
     if as_json:
         show_json([plain(each) for each in found])
     elif form == "terminal":

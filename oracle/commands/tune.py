@@ -57,7 +57,7 @@ def tune(
     families = beside_default(added)
     settings_of(families)  # what will not do is said before anything is loaded
     loaded = load_trace(trace)
-    cost = prices.load()
+    cost = prices.load(loaded)
     check_together(loaded, cost=cost)
     found = tuned(loaded, cost, families, folds=folds)
     if as_json:

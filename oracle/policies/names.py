@@ -60,6 +60,7 @@ POLICIES: dict[str, type[Policy]] = {
 }
 NAMES.update((kind, name) for name, kind in POLICIES.items())
 # What is compared where no policy is named.
+USUAL_LOOKED_UP = ("constant:tokens=5", "constant:tokens=10")  # what the library can do where tokens are looked up
 USUAL = ("constant:tokens=5", "heuristic", "dynamic", "oracle:detect", "oracle:clairvoyant", "oracle:optimal")
 
 

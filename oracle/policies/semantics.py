@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from oracle.policies.contract import Policy
@@ -73,6 +74,9 @@ def release(version: str) -> Release:
     )
 
 
+_WITH_THRESHOLD = (Dynamic, Heuristic, HeuristicTransient, Roc)
+
+
 @functools.cache
 def installed() -> str:
     """The version of transformers that is installed; of the last release known where none is."""
@@ -104,6 +108,20 @@ def under(policy: Policy, version: str | None = None) -> Policy:
         kind = {NO_REFIT: Dynamic, NEVER: Dynamic, NEXT: RocNextCall, FALLBACK: RocFallback, SAME: Roc}[rules.refit]
         return kind(policy.tokens, policy.threshold)
     return policy
+
+
+def caveats(policies: Iterable[Policy], version: str) -> list[str]:
+    """What that release, named by the user, leaves open: one after all that were looked at, or without a threshold."""
+    rules, said = in_force(version), []
+    if _numbers(version) > _numbers(RELEASES[-1].last) and rules is RELEASES[-1]:
+        said.append(
+            f"{version} is later than all releases that were looked at; the last known rules are those of {rules}"
+        )
+    if not rules.threshold:
+        stopping = [each for each in policies if type(each) in _WITH_THRESHOLD and each.threshold]
+        without = f"transformers {rules} has no threshold, with which"
+        said += [f"{without} {each} is replayed all the same" for each in stopping]
+    return said
 
 
 def default_policy(scikit_learn: bool, version: str | None = None) -> str:

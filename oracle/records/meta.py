@@ -88,8 +88,14 @@ class RunsMeta(_Meta, total=False):
 
 def looked_up(meta: Mapping[str, Any]) -> bool:
     """Whether the draft is an n-gram lookup: without probabilities, and not clipped to the room that is left."""
+    return kind_of_draft(meta) == "prompt-lookup"
+
+
+def kind_of_draft(meta: Mapping[str, Any]) -> str | None:
+    """The kind of a draft that is no model of its own with the target's tokenizer; None of one that is."""
     draft = meta.get("draft")
-    return isinstance(draft, Mapping) and draft.get("kind") == "prompt-lookup"
+    kind = draft.get("kind") if isinstance(draft, Mapping) else None
+    return None if kind is None else str(kind)
 
 
 def has_encoders(meta: Mapping[str, Any]) -> bool:

@@ -33,12 +33,12 @@ def settings(policy: Policy, draft: Mapping[str, Any] = _MODEL) -> Settings:
     """
     call = MASKED_CALL if draft.get("encoder_decoder") is True else CALL
     if type(policy) is Plain:
-        return Settings(ENGINE, VERSION, PLAIN, "No assistant_model: the target alone.")
+        return Settings(ENGINE, VERSION, PLAIN, f"No {argument(draft)}: the target alone.")
     if draft.get("kind") == "prompt-lookup":
         return _looked_up(policy, draft.get("ngram"))
     if draft.get("kind") == "first-layers":
         return _left_early(policy, draft.get("layers"))
-    if type(policy) is Roc:
+    if type(policy) is Roc:  # one that is named for a release is set by that release alone
         values = fields_of(policy)
         note = "Needs scikit-learn beside it: without, the threshold stays."
         return Settings(ENGINE, VERSION, _text(values, call), note)
@@ -48,6 +48,18 @@ def settings(policy: Policy, draft: Mapping[str, Any] = _MODEL) -> Settings:
     note = "Belongs to the draft's generation config: given to generate it is silently ignored"
     refits = f". {_REFITS}" if values["assistant_confidence_threshold"] else ""
     return Settings(ENGINE, VERSION, _text(values, call), f"{note}{refits}.")
+
+
+def told(meta: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the meta of a trace says of its draft; nothing where it says nothing."""
+    draft = meta.get("draft")
+    return draft if isinstance(draft, Mapping) else _MODEL
+
+
+def argument(draft: Mapping[str, Any]) -> str:
+    """The argument of ``generate`` that makes it draft so."""
+    names = {"prompt-lookup": "prompt_lookup_num_tokens", "first-layers": "assistant_early_exit"}
+    return names.get(str(draft.get("kind")), "assistant_model")
 
 
 def alone_has(draft: Mapping[str, Any]) -> bool:

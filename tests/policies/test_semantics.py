@@ -9,7 +9,7 @@ from analysis.cost import CostModel
 from analysis.replay.simulate import simulate
 from oracle.policies import parse, semantics
 from oracle.policies.contract import Signals, after_prompt
-from oracle.policies.semantics import RELEASES, default_policy, in_force, release, under
+from oracle.policies.semantics import RELEASES, caveats, default_policy, in_force, release, under
 from oracle.records.trace import Trace
 from oracle.shipped import data_path
 
@@ -97,3 +97,12 @@ def test_a_replay_follows_the_release_that_is_named():
         old.drafted.tolist() == simulate(sample, policy.replace("heuristic", "heuristic-4.46"), cost).drafted.tolist()
     )
     assert old.draft_tokens < new.draft_tokens
+
+
+def test_what_a_release_leaves_open_is_said():
+    policies = [parse("constant"), parse("dynamic"), parse("svip"), parse("heuristic:threshold=0.3")]
+    assert caveats(policies, "4.45") == caveats(policies, "5.24.0") == []
+    (late,) = caveats(policies, "9.9")
+    assert "9.9 is later than all releases that were looked at" in late
+    without = caveats(policies, "4.44")
+    assert len(without) == 2 and all("has no threshold" in each for each in without)

@@ -1,6 +1,7 @@
 """The report page: what is in it, that nothing in it can run or load anything, and that odd traces do not break it."""
 
 import base64
+import dataclasses
 import hashlib
 import json
 import re
@@ -18,6 +19,7 @@ from analysis.examine import STEPS, unique_names, with_measured
 from analysis.replay.sweep import library_policies, sweep
 from analysis.report.markup import Markup, escape, json_block, table, tag
 from analysis.report.page import Source, report, steps
+from analysis.report.policies import _alike
 from analysis.report.prompt_view import enter_words, share_out, view_prompts
 from oracle.policies import parse
 from oracle.policies.counting import Plain
@@ -397,6 +399,38 @@ def test_sweep_finds_the_constant_that_fits_the_runs():
     assert speedups == sorted(speedups, reverse=True) and len(found.results) + len(found.left_out) == len(
         library_policies()
     )
+
+
+@pytest.mark.parametrize(
+    ("draft", "call"),
+    [
+        ({"kind": "first-layers", "layers": 1}, "assistant_early_exit=1"),
+        ({"encoder_decoder": True}, "decoder_attention_mask=mask"),
+    ],
+)
+def test_what_is_pasted_and_said_fits_the_kind_of_draft(draft, call, tmp_path, undrawn):
+    data = trace(*(pattern("+++-" * 6, index=index, confidence=[0.9] * 24) for index in range(3)), max_overrun=32)
+    data = dataclasses.replace(data, meta=data.meta | {"draft": draft})
+    page = report([Source(data)], tmp_path / "report.html", policies=["constant:tokens=3"]).read_text(encoding="utf-8")
+    answer = page[page.index('id="answer"') : page.index('id="settings"')]
+    assert call in answer and "assistant_model.generation_config" not in page and "Other engines" not in answer
+    assert ("is installed (roc)" in page or "policy roc" in page) == (
+        "kind" not in draft
+    )  # an early exit refits nothing
+
+
+def test_a_policy_is_called_this_one_by_all_of_its_text():
+    said = {"dynamic": "policy dynamic:tokens=20,threshold=0.4 needs it", "svip": "policy svip needs that"}
+    assert [words for *_, words in _alike(said)] == ["this policy needs it", "this policy needs that"]
+
+
+def test_a_draft_that_does_not_pay_is_left_out_by_its_own_argument(tmp_path, undrawn):
+    data = trace(*(pattern("-" * 8, index=index) for index in range(3)))
+    data = dataclasses.replace(data, meta=data.meta | {"draft": {"kind": "first-layers", "layers": 1}})
+    page = report([Source(data, cost=CostModel(draft=0.5))], tmp_path / "a.html", policies=["constant"])
+    text = page.read_text(encoding="utf-8")
+    assert "Leave assistant_early_exit out." in text and "leave assistant_early_exit out" in text
+    assert "so few prompts say nothing about others" in text and "assistant_model" not in text
 
 
 def test_a_loss_is_called_a_loss(tmp_path, undrawn):

@@ -81,3 +81,33 @@ def test_no_draft_is_a_setting_too():
 def test_an_unknown_policy_is_said():
     with pytest.raises(ValueError, match="unknown policy 'banana'"):
         settings("banana")
+
+
+LOOKUP = {"kind": "prompt-lookup", "ngram": 3}
+EARLY = {"kind": "first-layers", "layers": 2}
+
+
+def test_a_lookup_is_two_arguments_of_the_call():
+    (found,) = settings("constant:tokens=7", LOOKUP)  # and no other engine's
+    call = "prompt_lookup_num_tokens=7, max_matching_ngram_size=3, do_sample=False"
+    assert found.text == f"output = target.generate(**inputs, {call})"
+    assert settings("heuristic", LOOKUP)[0].text is None
+    ((found, told),) = nearest("heuristic", "constant:tokens=4", draft=LOOKUP)
+    assert "prompt_lookup_num_tokens=4," in found.text and "constant lengths only. The tuned constant" in told
+
+
+def test_layers_of_its_own_are_set_on_the_target():
+    (found,) = settings("dynamic:threshold=0.3,tokens=9", EARLY)
+    assert "# in the target's generation_config.json" in found.text and "assistant_early_exit=2" in found.text
+    assert fragment(found.text)["assistant_confidence_threshold"] == 0.3
+    assert "scikit-learn" not in found.note  # an early exit refits nothing
+    assert settings("roc", EARLY)[0].text is None
+
+
+@pytest.mark.parametrize(
+    ("draft", "name"),
+    [(LOOKUP, "prompt_lookup_num_tokens"), (EARLY, "assistant_early_exit"), ({}, "assistant_model")],
+)
+def test_what_to_leave_out_is_what_asks_for_such_a_draft(draft, name):
+    assert settings("none", draft)[0].note == f"No {name}: the target alone."
+    assert f"{name}=" in settings("constant", draft)[0].text
