@@ -97,6 +97,8 @@ class _Face(ModuleType):
 
 
 def __getattr__(name: str) -> Any:
+    if name == "policies":  # the package, which is called for a list of what it holds
+        return importlib.import_module("oracle.policies")
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'oracle' has no attribute {name!r}")
@@ -110,7 +112,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "policies"})
 
 
 sys.modules[__name__].__class__ = _Face

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oracle.drafts.kinds import PromptLookup
-from oracle.models.checks import check_pair
+from oracle.models.checks import check_pair, expect_pair
 from oracle.models.identity import describe
 from oracle.models.pair import Pair
 from oracle.progress import bar
@@ -105,6 +105,7 @@ def collect(
 
     Raises ValueError for arguments that make no sense, RuntimeError for a run that failed (finished parts are kept).
     """
+    expect_pair(pair)
     started = time.perf_counter()
     batch_size = BATCH_SIZES.get(pair.target.device.type, _OTHER_BATCH_SIZE) if batch_size is None else batch_size
     settings = {

@@ -109,6 +109,29 @@ def test_policies_are_listed_with_their_defaults():
     assert all(str(oracle.parse(text)) == text and sentence for text, sentence in listed.items())
 
 
+def test_the_package_of_policies_lists_them_when_it_is_called():
+    code = "import oracle; print(oracle.policies() == oracle.list_policies(), oracle.policies.Policy.__name__)"
+    assert fresh(code, cwd=ROOT).stdout.split() == ["True", "Policy"]
+    from oracle.policies import Policy, names
+
+    assert Policy is oracle.policies.Policy and names.list_policies() == oracle.policies()
+
+
+def test_what_is_no_pair_no_name_and_no_figure_is_said_so(tmp_path):
+    for call in (lambda: oracle.collect(3, ["a"], tmp_path / "t"), lambda: oracle.measure(3, ["a"], ["none"])):
+        with pytest.raises(TypeError, match="int given, which is not a pair of models: oracle.load_pair"):
+            call()
+    with pytest.raises(TypeError, match="int given, which is not the name of a pair; names: demo"):
+        oracle.load_pair(3)
+    with pytest.raises(TypeError, match="int given, which is neither a figure nor axes"):
+        oracle.save(3, tmp_path / "x.png")
+    assert oracle.save(oracle.plot_histogram([1, 2, 2]), tmp_path / "x.png").stat().st_size > 1000
+
+
+def test_a_set_of_prompts_shows_itself_in_a_line():
+    assert repr(oracle.load_prompts("demo-code")) == "<PromptSet demo-code: 40 prompts>"
+
+
 @pytest.mark.parametrize("kind", ["file", "folder"])
 @pytest.mark.parametrize("loaded", [True, False])
 def test_a_file_of_the_users_that_hides_analysis_is_named(tmp_path, kind, loaded):

@@ -197,19 +197,22 @@ def plain_powers(axis: Axis) -> None:
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def save(figure: Figure, path: str | Path, dpi: int = PNG_DPI) -> Path:
-    """Write ``figure`` as PNG, SVG or PDF by the ending of ``path``, making the folder; the path is returned.
+def save(figure: Figure | Axes, path: str | Path, dpi: int = PNG_DPI) -> Path:
+    """Write ``figure``, or that of axes, as PNG, SVG or PDF by the ending of ``path``, making the folder; the path.
 
     ``dpi`` are the dots of a PNG per inch.  The file is there whole or not at all: what was there before stays where
-    writing fails.  Raises ValueError for another ending.
+    writing fails.  Raises ValueError for another ending, TypeError for what is no figure.
     """
+    drawn = getattr(figure, "figure", None)  # a figure is its own
+    if not hasattr(drawn, "savefig"):
+        raise TypeError(f"{type(figure).__name__} given, which is neither a figure nor axes of one")
     path = Path(path)
     kind = path.suffix.lower()
     if kind not in FORMATS:
         ending = path.suffix or "no ending"
         raise ValueError(f"cannot write {path.name!r} ({ending}): name it with one of {', '.join(FORMATS)}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, lambda temporary: write_figure(figure, temporary, kind.removeprefix("."), dpi))
+    write_whole(path, lambda temporary: write_figure(drawn, temporary, kind.removeprefix("."), dpi))
     return path
 
 

@@ -108,6 +108,7 @@ _LATEX = {each: f"\\{each}" for each in "{}$&#%_"} | {
     "-": "{-}",  # two in a row would become one dash
     "*": "{*}",
     "±": r"$\pm$",
+    "Δ": r"$\Delta$",
     "…": r"\ldots{}",
     "–": "{--}",
 }

@@ -55,12 +55,19 @@ class Commands(TyperGroup):
 
     def answer(self, words: Sequence[str]) -> int:
         """Run the command that ``words`` name; its exit status.  Whatever goes wrong is raised."""
+        self._main_shell_completion({}, "oracle")  # answers and ends where a shell asks what could come next
         try:
-            with self.make_context("oracle", list(words)) as context:
+            with self.make_context("oracle", list(words) or ["--help"]) as context:
                 self.invoke(context)
         except typer.Exit as end:
             return end.exit_code
         return 0
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Each command with the whole of its first sentence."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, each.get_short_help_str(1000)) for name, each in commands if each is not None])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         check_words(args)
@@ -85,8 +92,8 @@ def check_words(words: Sequence[str]) -> None:
 
 app = typer.Typer(
     cls=Commands,
-    no_args_is_help=True,
-    add_completion=False,
+    rich_markup_mode=None,  # its tables cut the names of options off where a terminal is narrow
+    add_completion=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="How many tokens should a draft model propose?  Record a pair of models once, replay any policy exactly.",

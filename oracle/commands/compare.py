@@ -11,11 +11,11 @@ import typer
 
 from oracle.commands.groups import takes
 from oracle.commands.inputs import load_trace, say_notes
-from oracle.commands.notes import note, say
+from oracle.commands.notes import note
 from oracle.commands.numbers import gain_text, interval_text, policy_text
-from oracle.commands.options import AnyCost, Json, Policies, Price, check_any_cost, load_cost, taken_for
+from oracle.commands.options import AnyCost, Format, Json, Policies, Price, check_any_cost, load_cost, taken_for
 from oracle.commands.programs import show_json
-from oracle.commands.tables import show_table
+from oracle.commands.tables import check_form, printed_as, show_table, tell
 
 if TYPE_CHECKING:
     from analysis.cost import CostModel
@@ -49,6 +49,7 @@ def compare(
         typer.Option("--cost", help="A cost model that `oracle calibrate` measured" + _WHICH, show_default=False),
     ] = None,
     any_cost: AnyCost = False,
+    form: Format = "terminal",
     as_json: Json = False,
 ) -> None:
     """Compare two traces of the same prompts, paired by prompt: another draft, another dtype, another recording.
@@ -58,6 +59,7 @@ def compare(
     from analysis.replay.simulate import USUAL, check_policies
     from analysis.versus import versus
 
+    check_form(form, as_json)
     check_policies(policy or USUAL)
     traces = load_trace(first), load_trace(second)
     prices = _prices(traces, draft_cost or [], cost or [], any_cost)
@@ -65,7 +67,8 @@ def compare(
     if as_json:
         show_json(found)
     else:
-        show_versus(found, first, second)
+        with printed_as(form):
+            show_versus(found, first, second)
     say_notes(found.notes)
     for name, reason in found.left_out.items():
         note(f"Note: {name} is left out: {reason}.")
@@ -98,15 +101,15 @@ def show_versus(found: Versus, first: Path, second: Path) -> None:
         for row in found.rows
     ]
     for name, folder, prompts in zip("AB", (first, second), found.of, strict=True):
-        say(f"{name}: {folder}, {prompts:,} {'prompt' if prompts == 1 else 'prompts'}")
+        tell(f"{name}: {folder}, {prompts:,} {'prompt' if prompts == 1 else 'prompts'}")
     title = f"On the {found.prompts:,} common {'prompt' if found.prompts == 1 else 'prompts'}"
     show_table(title, ["policy", "A, speedup\n[95 %]", "B, speedup\n[95 %]", "B over A, %\n[95 %]"], rows)
     for each in found.differences or ["The traces say nothing different of themselves."]:
-        say(f"Compared: {each} (A / B)." if found.differences else str(each))
-    say(f"B over A is of {found.compares}; paired by prompt.")
+        tell(f"Compared: {each} (A / B)." if found.differences else str(each))
+    tell(f"B over A is of {found.compares}; paired by prompt.")
     if found.different_texts:
-        say(f"The texts of {found.different_texts:,} of {found.prompts:,} prompts differ.")
-    say(
+        tell(f"The texts of {found.different_texts:,} of {found.prompts:,} prompts differ.")
+    tell(
         f"Tokens that the draft agrees on: A {_points(found.first_agreement)} %, B {_points(found.second_agreement)} "
         f"%; B less A {_points(found.agreement_difference, signed=True)} points."
     )

@@ -10,11 +10,11 @@ import typer
 from oracle.commands.bounds import Between
 from oracle.commands.groups import takes
 from oracle.commands.inputs import load_traces
-from oracle.commands.notes import note, say
+from oracle.commands.notes import note
 from oracle.commands.numbers import estimate_text, number_text
-from oracle.commands.options import Json, Traces
+from oracle.commands.options import Format, Json, Traces
 from oracle.commands.programs import plain, show_json
-from oracle.commands.tables import show_table
+from oracle.commands.tables import check_form, printed_as, show_table, tell
 
 if TYPE_CHECKING:
     from analysis.fit.distributions import Fit
@@ -29,6 +29,7 @@ def register(app: typer.Typer) -> None:
 def fit(
     traces: Traces = None,
     draws: Annotated[int, typer.Option(help="Draws of the goodness-of-fit test."), Between(1, 100_000)] = 200,
+    form: Format = "terminal",
     as_json: Json = False,
 ) -> None:
     """Fit distributions to the oracle SL, runs cut short by a text's end counted as "at least this long".
@@ -39,17 +40,19 @@ def fit(
     """
     from oracle.workflows.questions import fit as fit_trace
 
+    check_form(form, as_json)
     answer = []
-    for name, trace in load_traces(traces).items():
-        found = fit_trace(trace, draws)
-        answer += [
-            {"trace": name, **plain(each), "goodness": plain(test)}
-            for each, test in zip(found.fits, found.goodness, strict=True)
-        ]
-        if found.nothing is not None:
-            (note if as_json else say)(f"{name}: {found.nothing}")
-        elif not as_json:
-            show_fits(name, found)
+    with printed_as(form):
+        for name, trace in load_traces(traces).items():
+            found = fit_trace(trace, draws)
+            answer += [
+                {"trace": name, **plain(each), "goodness": plain(test)}
+                for each, test in zip(found.fits, found.goodness, strict=True)
+            ]
+            if found.nothing is not None:
+                (note if as_json else tell)(f"{name}: {found.nothing}")
+            elif not as_json:
+                show_fits(name, found)
     if as_json:
         show_json(answer)
 
@@ -60,7 +63,7 @@ def show_fits(name: str, found: Fitted) -> None:
     columns = ["family", "log-lik.", "ΔAIC", "fit p", "mean", "parameters [95 %]"]
     rows = []
     for each, test in zip(found.fits, found.goodness, strict=True):
-        parameters = "\n".join(f"{key} {estimate_text(value)}" for key, value in each.parameters.items())
+        parameters = ";\n".join(f"{key} {estimate_text(value)}" for key, value in each.parameters.items())
         row = [
             f"{each.log_likelihood:,.1f}",
             f"{each.delta_aic:,.1f}",
@@ -79,7 +82,7 @@ def show_fits(name: str, found: Fitted) -> None:
         if test.status != "ok":
             note(f"  {each.family}, fit p: {test.status}")
     _explain(found.fits)
-    say(found.iid.sentence)
+    tell(found.iid.sentence)
 
 
 def _explain(fits: Sequence[Fit]) -> None:

@@ -10,9 +10,9 @@ import typer
 
 from oracle.commands.destinations import check_file
 from oracle.commands.groups import takes
-from oracle.commands.inputs import load_trace
+from oracle.commands.inputs import load_traces
 from oracle.commands.notes import note
-from oracle.commands.options import Force, OneTrace
+from oracle.commands.options import Force, Traces
 
 _HEAD = b"prompt,iteration,position,accepted,detect,censored"
 
@@ -23,16 +23,25 @@ def register(app: typer.Typer) -> None:
 
 @takes()
 def iterations(
-    trace: OneTrace = None,
+    traces: Traces = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write the rows to this file.")] = None,
     force: Force = False,
 ) -> None:
-    """List every oracle iteration: prompt, iteration, position, accepted, detect, censored."""
+    """List every oracle iteration: prompt, iteration, position, accepted, detect, censored.
+
+    Of several traces, each row begins with the name of its own.
+    """
+    import pandas
+
     from oracle.records.folder import write_whole
 
     if csv is not None:
         check_file(csv, made=_HEAD, force=force)
-    frame = load_trace(trace).iterations()
+    loaded = load_traces(traces)
+    frames = [trace.iterations() for trace in loaded.values()]
+    frame = frames[0]
+    if len(frames) > 1:
+        frame = pandas.concat(frames, keys=list(loaded), names=["trace"]).reset_index(level="trace")
     if csv is None:
         frame.to_csv(sys.stdout, index=False)
         return

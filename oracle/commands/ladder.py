@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oracle.commands.notes import note, say
+from oracle.commands.notes import note
 from oracle.commands.numbers import gain_text, interval_text, policy_text
-from oracle.commands.tables import show_table
+from oracle.commands.tables import show_table, tell
 
 if TYPE_CHECKING:
     from analysis.gains.split import Null
@@ -22,7 +22,7 @@ def show_ladder(found: Ladder, title: str) -> None:
     columns = ["rung", "speedup\n[95 %]", "% over best\nconstant\n[95 %]", "the same,\nshuffled\n(range)",
                "% of the\nheadroom\n[95 %]"]  # fmt: skip
     show_table(title, columns, [_cells(each) for each in found.rungs])
-    say(headroom_sentence(found))
+    tell(headroom_sentence(found))
     for each in remarks(found):
         note(f"Note: {each}.")
 

@@ -33,17 +33,20 @@ def pairs(
 
     Nothing is loaded, and no hub is asked.
     """
-    from oracle.models.named import DEMO, NAMED, named
+    from oracle.models.named import NAMED, SHIPPED, named
 
-    if name == DEMO:
-        raise ValueError("demo is the embedded pair, which comes with the toolkit: data/PAIR.md says how it was made")
+    if name in SHIPPED:
+        raise ValueError(
+            f"{name} is an embedded pair, which comes with the toolkit: data/PAIR.md says what it is, how it was made"
+        )
     chosen = NAMED if name is None else {name: named(name)}
     if as_json:
         show_json([_facts(each, pair) for each, pair in chosen.items()])
     elif name is None:
         show_table("", ["pair", "target\n draft", "size", "GB", "licence", "tasks"], _rows(chosen))
         note(
-            "Beside these: demo, the embedded pair.  * gated: ask for access on the hub.  + pickled weights only: read "
+            f"Beside these: {' and '.join(SHIPPED)}, the embedded pairs.  * gated: ask for access on the hub.  "
+            "+ pickled weights only: read "
             "by torch's weights-only reader.  No pair of the hub has been run by the project.  `oracle pairs NAME` "
             "says all of one."
         )

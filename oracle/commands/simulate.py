@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oracle.commands.groups import takes
-from oracle.commands.inputs import check_together, describe, load_trace
+from oracle.commands.inputs import check_together, describe, load_traces
 from oracle.commands.ladder import show_ladder
-from oracle.commands.notes import note, say
+from oracle.commands.notes import note
 from oracle.commands.numbers import gain_text, interval_text, policy_text, share_text, short_count
-from oracle.commands.options import Baseline, InSample, Json, OneTrace, Policies, PriceOptions, Semantics
-from oracle.commands.programs import show_json
-from oracle.commands.tables import show_table
+from oracle.commands.options import Baseline, Format, InSample, Json, Policies, PriceOptions, Semantics, Traces
+from oracle.commands.programs import plain, show_json
+from oracle.commands.tables import check_form, printed_as, show_table, tell
 
 if TYPE_CHECKING:
     from analysis.cost import CostModel
@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 @takes()
 def simulate(
     prices: PriceOptions,
-    trace: OneTrace = None,
+    traces: Traces = None,
     policy: Policies = None,
     baseline: Baseline = None,
     in_sample: InSample = False,
@@ -40,6 +40,7 @@ def simulate(
         bool,
         typer.Option("--ladder", help="From no draft to the best there could be: nine rungs, each held out."),
     ] = False,
+    form: Format = "terminal",
     as_json: Json = False,
 ) -> None:
     """Replay policies over a trace, exactly, and price them.
@@ -47,13 +48,9 @@ def simulate(
     `oracle policies` lists them; beside those oracle:detect, oracle:clairvoyant, oracle:optimal, or one of your own
     as path/to/file.py:Name, which runs that file.  Example: --policy dynamic:threshold=0.4,tokens=20
     """
-    from analysis.replay.oracles import is_oracle
-    from analysis.replay.simulate import simulate as replay
-    from analysis.replay.sweep import baseline as compared_with
-    from oracle.policies import as_policy
     from oracle.policies.names import taken_in_sample
-    from oracle.policies.semantics import caveats, in_force
 
+    check_form(form, as_json)
     if ladder and (policy or baseline is not None or in_sample or semantics is not None):
         raise ValueError(
             "--ladder has rungs and a baseline of its own; leave out --policy, --baseline, "
@@ -61,44 +58,63 @@ def simulate(
         )
     if in_sample:
         policy = [taken_in_sample(text) for text in policy or ()]
-    loaded = load_trace(trace)
-    cost = prices.load(loaded)
-    check_together(loaded, cost=cost)
-    if ladder:
-        _climb(loaded, cost, as_json)
-        return
+    loaded = load_traces(traces)
+    costs = prices.each(loaded.values())
+    for trace, cost in zip(loaded.values(), costs, strict=True):
+        check_together(trace, cost=cost)
+    answer: list[dict[str, Any]] = []
+    with printed_as(form):
+        for (name, trace), cost in zip(loaded.items(), costs, strict=True):
+            known = {"trace": name, "prices": plain(cost)}
+            if ladder:
+                found = _climb(trace, cost, show=not as_json)
+            else:
+                found = _replay(trace, cost, policy, baseline, semantics, show=not as_json)
+            answer += [known | each for each in found]
+    if as_json:
+        show_json(answer[0] if ladder and len(answer) == 1 else answer)
+
+
+def _replay(
+    trace: Trace, cost: CostModel, policy: list[str] | None, baseline: str | None, semantics: str | None, show: bool
+) -> list[dict[str, Any]]:
+    """Replay the policies, the usual ones where none is named, and show them; a row each for programs."""
+    from analysis.replay.oracles import is_oracle
+    from analysis.replay.simulate import simulate as replay
+    from analysis.replay.sweep import baseline as compared_with
+    from oracle.policies import as_policy
+    from oracle.policies.semantics import caveats, in_force
+
     rules = in_force(semantics)
     results = (
-        [replay(loaded, text, cost, semantics=semantics) for text in policy]
+        [replay(trace, text, cost, semantics=semantics) for text in policy]
         if policy
-        else _usual(loaded, cost, semantics)
+        else _usual(trace, cost, semantics)
     )
-    compared = compared_with(loaded, cost, baseline)
-    if as_json:
-        show_json([result_row(result, compared.totals) | {"semantics": str(rules)} for result in results])
-    else:
-        show_results(results, compared, describe(loaded))
+    compared = compared_with(trace, cost, baseline)
+    if show:
+        show_results(results, compared, describe(trace))
         if semantics is not None:
-            say(f"Policies of transformers follow the rules of {rules} ({rules.evidence}).")
+            tell(f"Policies of transformers follow the rules of {rules} ({rules.evidence}).")
     if semantics is not None:
         asked = [as_policy(each.policy) for each in results if not is_oracle(each.policy)]
         for text in caveats(asked, semantics):
             note(f"Note: {text}.")
     for result in results:
-        context = loaded.context[loaded.offsets[result.prompt] + result.position]
+        context = trace.context[trace.offsets[result.prompt] + result.position]
         if outside := cost.outside_range(result.drafted, context):
             note(f"Warning: {result.policy}: {outside}; prices there are extrapolated.")
+    return [result_row(result, compared.totals) | {"semantics": str(rules)} for result in results]
 
 
-def _climb(trace: Trace, cost: CostModel, as_json: bool) -> None:
+def _climb(trace: Trace, cost: CostModel, show: bool) -> list[dict[str, Any]]:
     from analysis.ladder.ladder import ladder as climb
     from analysis.ladder.words import headroom_sentence, remarks
 
     found = climb(trace, cost)
-    if as_json:
-        show_json({"ladder": found, "headroom": headroom_sentence(found), "notes": remarks(found)})
-    else:
+    if show:
         show_ladder(found, describe(trace))
+    return [{"ladder": found, "headroom": headroom_sentence(found), "notes": remarks(found)}]
 
 
 def _usual(trace: Trace, cost: CostModel, semantics: str | None) -> Sequence[SimulationResult]:
@@ -136,16 +152,16 @@ def show_results(results: Sequence[SimulationResult], baseline: ComparedWith, ti
         for result in results
     ]
     show_table(title, columns, cells)
-    say(
+    tell(
         "Intervals are over prompts and the prices' standard errors."
         if baseline.totals.prices_vary
         else "Intervals are over prompts; the prices have no standard errors, count as exact."
     )
-    say(baseline_words(baseline))
+    tell(baseline_words(baseline))
     tried = [result for result in results if not is_oracle(result.policy) and result.policy != "none"]
     if tried and max(each.speedup for each in [*tried, baseline.totals]) < 1:
-        say("Each of these policies is slower than the target alone: a loss. `oracle stats` at these prices says why.")
-    say(enough_words(results, baseline.totals))
+        tell("Each of these policies is slower than the target alone: a loss. `oracle stats` at these prices says why.")
+    tell(enough_words(results, baseline.totals))
     if all(result.draft_tokens == 0 for result in results):
         note(
             "Note: nothing was drafted: no text leaves room for a draft, whose last token is the target's own; "

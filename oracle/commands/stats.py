@@ -9,11 +9,10 @@ import typer
 
 from oracle.commands.groups import takes
 from oracle.commands.inputs import check_together, load_traces
-from oracle.commands.notes import say
 from oracle.commands.numbers import estimate_text, number_text
-from oracle.commands.options import Json, PriceOptions, Traces
+from oracle.commands.options import Format, Json, PriceOptions, Traces
 from oracle.commands.programs import show_json
-from oracle.commands.tables import show_table
+from oracle.commands.tables import check_form, printed_as, show_table, tell
 
 if TYPE_CHECKING:
     from analysis.examine import Findings
@@ -27,32 +26,35 @@ def register(app: typer.Typer) -> None:
 
 
 @takes()
-def stats(prices: PriceOptions, traces: Traces = None, as_json: Json = False) -> None:
+def stats(prices: PriceOptions, traces: Traces = None, form: Format = "terminal", as_json: Json = False) -> None:
     """Describe the oracle SL: its spread, where it comes from, and what predicts it; then the verdict in words."""
     from analysis.examine import findings
     from analysis.replay.enough import enough_of
 
+    check_form(form, as_json)
     answer, loaded = [], load_traces(traces)
     costs = prices.each(loaded.values())
     for trace, cost in zip(loaded.values(), costs, strict=True):
         check_together(trace, cost=cost)
-    for (name, trace), cost in zip(loaded.items(), costs, strict=True):
-        found, enough = findings(trace, cost), enough_of(trace, cost)
-        answer.append(
-            {
-                "trace": name,
-                "statistics": found.description,
-                "signals": found.signals,
-                "iid": found.evidence.iid,
-                "gains": found.evidence.gains,
-                "held_out": found.evidence.held_out,
-                "loss": found.evidence.loss,
-                "verdict": found.verdict,
-                "enough": enough,
-            }
-        )
-        if not as_json:
-            show_statistics(name, found, enough)
+    with printed_as(form):
+        for (name, trace), cost in zip(loaded.items(), costs, strict=True):
+            found, enough = findings(trace, cost), enough_of(trace, cost)
+            answer.append(
+                {
+                    "trace": name,
+                    "prices": cost,
+                    "statistics": found.description,
+                    "signals": found.signals,
+                    "iid": found.evidence.iid,
+                    "gains": found.evidence.gains,
+                    "held_out": found.evidence.held_out,
+                    "loss": found.evidence.loss,
+                    "verdict": found.verdict,
+                    "enough": enough,
+                }
+            )
+            if not as_json:
+                show_statistics(name, found, enough)
     if as_json:
         show_json(answer)
 
@@ -68,7 +70,7 @@ def show_statistics(name: str, found: Findings, enough: Enough) -> None:
         f"{name}: {whole.accepted.iterations:,} oracle iterations of {whole.accepted.prompts} prompts", columns, rows
     )
     for note in dict.fromkeys(each.note for each in (whole, some) if each and each.note):
-        say(note)
+        tell(note)
     signal_rows = [
         [
             each.signal,
@@ -87,9 +89,9 @@ def show_statistics(name: str, found: Findings, enough: Enough) -> None:
         )
     show_gains(found)
     for sentence in found.verdict.sentences:
-        say(sentence)
-    say(enough.sentence)
-    say("")
+        tell(sentence)
+    tell(enough.sentence)
+    tell("")
 
 
 def show_gains(found: Findings) -> None:

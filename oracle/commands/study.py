@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oracle.commands.bounds import Between, Once, expect_one_of
+from oracle.commands.bounds import Between, Once
 from oracle.commands.groups import takes
 from oracle.commands.notes import note, say, warnings_as_notes
 from oracle.commands.numbers import interval_text, number_text, policy_text, short_count
 from oracle.commands.options import Count, Format, Json, Length, OutputOptions, PairOptions, Policies
 from oracle.commands.programs import plain, show_json
-from oracle.commands.tables import show_table
+from oracle.commands.tables import check_form, show_table
 
 if TYPE_CHECKING:
     from analysis.tables.speedups import Line, Row
     from oracle.workflows.study import Recipe, Study
 
 WIDTH = 79
-FORMATS = ("terminal", "markdown", "latex", "csv")
 _NOT_A_NAME = re.compile(r"[^A-Za-z0-9._+-]+")
 
 
@@ -89,7 +88,7 @@ def study(
     from oracle.workflows.study.recipe import read_recipe
     from oracle.workflows.study.run import study as work
 
-    expect_one_of("--format", form, FORMATS)
+    check_form(form, as_json)
     asked = {
         "policies": policy,
         "limit": limit,

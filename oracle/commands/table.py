@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from oracle.commands.bounds import expect_one_of
 from oracle.commands.groups import takes
 from oracle.commands.inputs import check_together, load_traces
 from oracle.commands.notes import say
 from oracle.commands.numbers import estimate_text, interval_text, number_text
 from oracle.commands.options import Format, InSample, Json, Policies, PriceOptions, Traces
 from oracle.commands.programs import plain, show_json
-from oracle.commands.tables import show_table
+from oracle.commands.tables import check_form, show_table
 
 if TYPE_CHECKING:
     from analysis.tables.oracle_analysis import Figures
@@ -40,10 +39,9 @@ def table(
     from analysis.replay.simulate import check_policies
     from analysis.tables.formats import latex, markdown
     from analysis.tables.oracle_analysis import figures, notes, oracle_csv, oracle_table
-    from oracle.commands.study import FORMATS
     from oracle.policies.names import taken_in_sample
 
-    expect_one_of("--format", form, FORMATS)
+    check_form(form, as_json)
     added = [taken_in_sample(text) if in_sample else text for text in policy or ()]
     check_policies(added)
     loaded = load_traces(traces)

@@ -13,11 +13,12 @@ from oracle.commands.calibrate import show_calibration
 from oracle.commands.destinations import PICTURE, check_file, check_folder
 from oracle.commands.groups import takes
 from oracle.commands.inputs import load_runs, load_trace, say_notes
-from oracle.commands.notes import note, say, warnings_as_notes
+from oracle.commands.notes import note, warnings_as_notes
 from oracle.commands.numbers import interval_text, percent_text, policy_text
 from oracle.commands.options import (
     AnyCost,
     Error,
+    Format,
     Json,
     OutputOptions,
     Overrun,
@@ -30,7 +31,7 @@ from oracle.commands.options import (
     load_cost,
 )
 from oracle.commands.programs import show_json
-from oracle.commands.tables import show_table
+from oracle.commands.tables import check_form, printed_as, show_table, tell
 
 if TYPE_CHECKING:
     from analysis.validation.validate import Budget, Row, Validation
@@ -74,6 +75,7 @@ def validate(
     median: Annotated[float, typer.Option(help="Budget: median error of the speedups; 0.03 is 3 %."), Error] = 0.03,
     worst: Annotated[float, typer.Option(help="Budget: worst error of a speedup."), Error] = 0.08,
     plot: Annotated[Path | None, typer.Option(help="Draw simulated against measured into this file.")] = None,
+    form: Format = "terminal",
     as_json: Json = False,
 ) -> None:
     """Compare simulation with the real generator: iteration by iteration, and second by second.
@@ -87,6 +89,7 @@ def validate(
     from analysis.validation.validate import Budget
     from oracle.workflows import validate as workflow
 
+    check_form(form, as_json)
     budget = Budget(counts=counts, median=median, worst=worst)
     if plot is not None:
         check_file(plot, FORMATS, made=PICTURE, force=output.force)
@@ -127,12 +130,13 @@ def validate(
             )
         files = [folder / "cost.json" for folder in found.folders]
     say_notes(found.notes)
-    _keep_prices(found, files, found.folders or runs or (), show=not as_json)
-    _draw(found.validation, plot)
+    with printed_as(form):
+        _keep_prices(found, files, found.folders or runs or (), show=not as_json)
+        _draw(found.validation, plot)
+        if not as_json:
+            show_validation(found.validation)
     if as_json:
         show_json({name: getattr(found.validation, name) for name in ("passed", "verdict", "failures", "open", "rows")})
-    else:
-        show_validation(found.validation)
     if found.failed:
         raise typer.Exit(1)
 
@@ -184,27 +188,27 @@ def show_validation(validation: Validation) -> None:
             note(f"Warning: {place}: {row.outside}; prices there are extrapolated.")
     errors, spreads = validation.errors, [row.spread for row in validation.rows if np.isfinite(row.spread)]
     if len(errors):
-        say(f"Error of the speedups: median {np.median(errors):.1%}, worst {errors.max():.1%}.")
+        tell(f"Error of the speedups: median {np.median(errors):.1%}, worst {errors.max():.1%}.")
     if spreads:
-        say(f"Between repeats a measured speedup varies by {np.median(spreads):.1%} (standard deviation, median).")
+        tell(f"Between repeats a measured speedup varies by {np.median(spreads):.1%} (standard deviation, median).")
     floors = [row.floor for row in validation.rows if row.comparable and np.isfinite(row.floor)]
     if floors:
-        say(f"Noise floor: a perfect simulator's error would be below {np.median(floors):.1%} 19 times in 20")
-        say(f"(median of the policies; worst {max(floors):.1%}); more repeats and prompts lower it.")
+        tell(f"Noise floor: a perfect simulator's error would be below {np.median(floors):.1%} 19 times in 20")
+        tell(f"(median of the policies; worst {max(floors):.1%}); more repeats and prompts lower it.")
     if validation.failures:
-        say("Not within the budget:")
+        tell("Not within the budget:")
     elif validation.open:
-        say("Undecided: nothing breaks the budget, but the runs cannot show that it is kept:")
+        tell("Undecided: nothing breaks the budget, but the runs cannot show that it is kept:")
     else:
-        say("Within the budget.")
+        tell("Within the budget.")
     for line in (*validation.failures, *validation.open):
-        say(f"  {line}")
+        tell(f"  {line}")
 
 
 def _show_data_set(name: str, rows: Sequence[Row], budget: Budget) -> None:
     cells = [
         [
-            policy_text(row.policy) + ("" if row.comparable else "\n (own loop,\n not judged)"),
+            policy_text(row.policy) + ("" if row.comparable else "\n (own loop;\n not judged)"),
             f"{row.identical:.2%}",
             interval_text(row.simulated),
             interval_text(row.measured),

@@ -26,8 +26,15 @@ REREADS = (
 )
 
 
+def expect_pair(pair: object) -> None:
+    """Raise TypeError for what is no pair of models."""
+    if not (hasattr(pair, "target") and hasattr(pair, "draft")):
+        raise TypeError(f"{type(pair).__name__} given, which is not a pair of models: oracle.load_pair makes one")
+
+
 def check_pair(pair: Pair) -> tuple[str, ...]:
     """``remarks`` on a pair that fits, each of them a warning; raises as that does."""
+    expect_pair(pair)
     found = remarks(pair)
     for remark in found:
         warnings.warn(remark, stacklevel=2)

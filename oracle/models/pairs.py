@@ -43,8 +43,10 @@ def load_pair(
     one, ``draft_device`` to ``device``.  ``allow_token_differences`` takes a draft whose special tokens are others than
     the target's: prompts that hold one are left out.  What is allowed or noted is warned of, and is in ``Pair.info``.
     Raises ValueError for names that are unknown, models that cannot be loaded and pairs that do not fit together;
-    whatever can be told without reading weights is told first.
+    whatever can be told without reading weights is told first.  TypeError for a name that is no text.
     """
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"{type(name).__name__} given, which is not the name of a pair; names: {', '.join(PAIRS)}")
     alone = draft_layers is not None or is_lookup(draft)
     sources = _sources(name, target, draft) if not alone else _target_alone(name, target, draft, draft_layers)
     if dtype not in DTYPES:

@@ -37,6 +37,9 @@ class PromptSet:
     def __iter__(self) -> Iterator[Prompt]:
         return iter(self.prompts)
 
+    def __repr__(self) -> str:
+        return f"<PromptSet {self.name}: {len(self):,} prompts>"
+
 
 HUB_SETS = {
     "mbpp": HubSet(

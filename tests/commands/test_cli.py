@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import shutil
 import struct
 
 import pytest
@@ -14,6 +15,7 @@ from oracle.cli import app
 from oracle.records.trace import write_meta, write_part
 
 KEYS = [
+    "trace", "prices",
     "policy", "iterations", "drafted", "passes", "accepted", "wasted", "tokens", "tokens_per_iteration",
     "speedup", "speedup_low", "speedup_high", "baseline", "baseline_ratio", "baseline_ratio_low", "baseline_ratio_high",
     "semantics",
@@ -78,6 +80,19 @@ def test_simulate_for_programs(trace):
     assert [list(row) for row in rows] == [KEYS, KEYS]
     assert rows[0]["tokens"] == 25 and rows[0]["wasted"] == rows[0]["drafted"] - rows[0]["accepted"]
     assert rows[1]["speedup"] == 1 and rows[1]["drafted"] == 0
+
+
+def test_several_traces_each_with_its_name_and_prices(trace, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(trace, other)
+    words = ["-p", "constant:tokens=2", "--draft-cost", "0.25", "--json"]
+    rows = json.loads(run("simulate", trace, other, *words).stdout)
+    (alone,) = json.loads(run("simulate", other, *words).stdout)
+    assert [row["trace"] for row in rows] == [str(trace), str(other)] and alone["trace"] == "by-hand"
+    assert rows[1] | {"trace": "by-hand"} == alone and alone["prices"]["draft"] == 0.25
+    one, two = (run("iterations", *each).stdout.splitlines() for each in ([trace], [trace, other]))
+    assert two[0] == f"trace,{one[0]}"
+    assert two[1:] == [f"{folder},{row}" for folder in (trace, other) for row in one[1:]]
 
 
 def test_every_policy_stands_beside_the_best_constant(trace):

@@ -180,6 +180,33 @@ def test_both_ways_in_and_the_short_help():
     assert len(set(texts)) == 1 and "Usage: oracle" in texts[0]
 
 
+@pytest.mark.parametrize("width", ["60", "80", "200"])
+def test_the_help_cuts_no_word(width):
+    environment = os.environ | {"COLUMNS": width}
+    text = {
+        name: subprocess.run(
+            [sys.executable, "-m", "oracle", *words],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+            env=environment,
+        ).stdout
+        for name, words in {"all": [], "study": ["study", "-h"]}.items()
+    }
+    assert "..." not in text["all"].partition("Commands:")[2] and "--install-completion" in text["all"]
+    assert "--allow-token-differences" in text["study"] and "…" not in text["study"]
+    assert all(len(line) <= int(width) for each in text.values() for line in each.splitlines())
+
+
+def test_a_shell_is_told_what_could_come_next():
+    asked = {"_ORACLE_COMPLETE": "complete_bash", "COMP_WORDS": "oracle simulate --form", "COMP_CWORD": "2"}
+    done = subprocess.run(
+        [sys.executable, "-m", "oracle"], cwd=ROOT, capture_output=True, text=True, env=os.environ | asked
+    )
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["--format"], "")
+
+
 def failed(error, words=()):
     def command():
         raise error

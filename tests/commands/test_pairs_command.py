@@ -6,7 +6,7 @@ import json
 import pytest
 from test_cli import run
 
-from oracle.models.named import NAMED, loads, named
+from oracle.models.named import NAMED, SHIPPED, loads, named
 
 
 def test_the_table_fits_a_terminal_and_names_every_pair(monkeypatch):
@@ -47,7 +47,10 @@ def test_programs_get_the_same():
 def test_another_name_is_refused():
     wrong = run("pairs", "lama-3")
     assert wrong.exit_code == 2 and "Did you mean 'llama-3'" in wrong.output
-    assert run("pairs", "demo").exit_code == 2
+    for shipped in SHIPPED:
+        told = run("pairs", shipped)
+        assert told.exit_code == 2 and f"{shipped} is an embedded pair" in told.output
+        assert shipped in run("pairs").stderr
     with pytest.raises(ValueError, match="no pair is called 'x'; choose one of demo, demo-t5, opt, codegen"):
         named("x")
 
