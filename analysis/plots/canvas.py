@@ -203,7 +203,7 @@ def save(figure: Figure | Axes, path: str | Path, dpi: int = PNG_DPI) -> Path:
     ``dpi`` are the dots of a PNG per inch.  The file is there whole or not at all: what was there before stays where
     writing fails.  Raises ValueError for another ending, TypeError for what is no figure.
     """
-    drawn = getattr(figure, "figure", None)  # a figure is its own
+    drawn: Any = getattr(figure, "figure", None)  # a figure is its own
     if not hasattr(drawn, "savefig"):
         raise TypeError(f"{type(figure).__name__} given, which is neither a figure nor axes of one")
     path = Path(path)

@@ -118,7 +118,7 @@ def caveats(policies: Iterable[Policy], version: str) -> list[str]:
             f"{version} is later than all releases that were looked at; the last known rules are those of {rules}"
         )
     if not rules.threshold:
-        stopping = [each for each in policies if type(each) in _WITH_THRESHOLD and each.threshold]
+        stopping = [each for each in policies if type(each) in _WITH_THRESHOLD and getattr(each, "threshold", 0)]
         without = f"transformers {rules} has no threshold, with which"
         said += [f"{without} {each} is replayed all the same" for each in stopping]
     return said
