@@ -172,7 +172,7 @@ def test_other_prices_are_taken_where_that_is_said(stored):
         assert run(*lines[name], "--any-cost").exit_code == 0, name
     done = run("simulate", folder / "trace", "--any-cost")
     assert done.exit_code == 2 and "give --cost FILE too" in done.stderr
-    assert json.loads(run(*lines["simulate"], "--any-cost", "--json").stdout)[0]["speedup"] > 0
+    assert json.loads(run(*lines["simulate"], "--any-cost", "--json").stdout)[0]["speedup"]["value"] > 0
 
 
 def test_from_python(stored, tmp_path):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -130,10 +132,26 @@ def plot(
             raise ValueError(f"{kind} does not hang on {option}; leave it out, or draw {' or '.join(kinds)}")
     traces = load_traces([Path(path) for path in paths])
     wanted = _Wanted(kind, traces, prices, policy or _usual(traces.values()), prompt or "0", tokenizer, look)
-    figure = _DRAWN.get(kind, _panels)(wanted)
-    if look.title is not None:
-        _title(figure, look.title)
-    say(f"Picture: {save(figure, file, look.dpi or PNG_DPI)}")
+    with _with_room(look):
+        figure = _DRAWN.get(kind, _panels)(wanted)
+        if look.title is not None:
+            _title(figure, look.title)
+        made = save(figure, file, look.dpi or PNG_DPI)
+    say(f"Picture: {made}")
+
+
+@contextlib.contextmanager
+def _with_room(look: LookOptions) -> Iterator[None]:
+    """Raise ValueError where a panel is too small for what stands around it: matplotlib would draw it all the same."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="constrained_layout not applied")
+        try:
+            yield
+        except UserWarning:
+            raise ValueError(
+                f"--size is {look.size!r}, which leaves no room for the picture beside its words; give more, or a "
+                "shorter --title"
+            ) from None
 
 
 def _usual(traces: Iterable[Trace]) -> Sequence[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -215,11 +216,7 @@ def result_row(result: SimulationResult, baseline: Totals) -> dict[str, Any]:
         "wasted": result.wasted,
         "tokens": result.tokens,
         "tokens_per_iteration": result.tokens_per_iteration,
-        "speedup": speedup.value,
-        "speedup_low": speedup.low,
-        "speedup_high": speedup.high,
+        "speedup": asdict(speedup),
         "baseline": baseline.policy,
-        "baseline_ratio": ratio.value,
-        "baseline_ratio_low": ratio.low,
-        "baseline_ratio_high": ratio.high,
+        "baseline_ratio": asdict(ratio),
     }

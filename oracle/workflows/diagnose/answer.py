@@ -29,7 +29,7 @@ from oracle.workflows.diagnose.result import Diagnosis
 from oracle.workflows.diagnose.stages import CONSTANT, DRAWN, Tuned, as_run_here, library_default, part, run_check
 from oracle.workflows.questions import report
 
-_REPORT = 8.0  # seconds, about, that what follows the check takes
+_REPORT = 14.0  # seconds, about, that what follows the check takes
 DEFAULT, ADVISED, FIXED = "library's default", "recommended", "best fixed length"
 
 
