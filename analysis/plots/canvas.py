@@ -27,6 +27,7 @@ PNG_DPI = 200
 NOTEBOOK_DPI = 110
 SIZE = (6.0, 3.8)  # inches, one panel
 SQUARE = (4.8, 4.6)  # inches
+NARROW = 4.0  # inches: a panel for one column of a paper, whose legend is smaller
 
 
 class ShownFigure(Figure):
@@ -168,18 +169,27 @@ def legend(
     """A plain legend, if there is anything to name; ``below`` the axes by that share of their height."""
     if not ax.get_legend_handles_labels()[1]:
         return
+    narrow = _inches_wide(ax) < NARROW
+    look: dict[str, Any] = {"fontsize": 6.5 if narrow else 8, "handlelength": 1.5 if narrow else 2.2, "ncols": columns}
     if below is None:
-        drawn = ax.legend(
-            loc=where, fontsize=8, frameon=True, framealpha=0.9, edgecolor="none", handlelength=2.2, ncols=columns
-        )
+        drawn = ax.legend(loc=where, frameon=True, framealpha=0.9, edgecolor="none", **look)
     else:
-        drawn = ax.legend(loc=where, fontsize=8, frameon=False, bbox_to_anchor=(0.5, -below), ncols=columns)
+        drawn = ax.legend(loc=where, frameon=False, bbox_to_anchor=(0.5, -below), **look)
+    if narrow:
+        for text in drawn.get_texts():
+            text.set_text(text.get_text().replace(" (", "\n(", 1))
     if title is not None:
         drawn.set_title(printable(title))
         drawn.get_title().set_fontsize(8)
     for text in (drawn.get_title(), *drawn.get_texts()):
         text.set_text(printable(text.get_text()))
         text.set_parse_math(False)
+
+
+def _inches_wide(ax: Axes) -> float:
+    figure = figure_of(ax)
+    slot = ax.get_subplotspec()
+    return figure.get_figwidth() / (1 if slot is None else slot.get_gridspec().ncols)
 
 
 def whole_numbers(*axes: Axis) -> None:
