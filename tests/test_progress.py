@@ -17,12 +17,13 @@ def run(wanted=True):
 @pytest.mark.parametrize("where", ["a terminal", "a notebook"])
 def test_a_bar_is_shown_to_people(where, monkeypatch, capsys):
     if where == "a notebook":
-        monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
+        kernel = types.SimpleNamespace(get_ipython=lambda: types.SimpleNamespace(config={"IPKernelApp": {}}))
+        monkeypatch.setitem(sys.modules, "IPython", kernel)
     else:
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     run()
     said = capsys.readouterr()
-    assert "measuring" in said.err and "1/4" in said.err and not said.out
+    assert "measuring" in said.err and "1/4" in said.err and "4/4" in said.err and not said.out
 
 
 @pytest.mark.parametrize("wanted", [True, False])
