@@ -26,6 +26,10 @@ def fitted(rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
     for at in sorted(range(len(widths)), key=lambda at: words[at] - widths[at]):
         if (more := words[at] - widths[at]) <= left:
             widths[at], left = words[at], left - more
+    # A number and its interval stay on one line, before the names in the first column do.
+    for at in sorted(range(1, len(widths)), key=lambda at: lines[at] - widths[at]):
+        if (more := lines[at] - widths[at]) <= left:
+            widths[at], left = lines[at], left - more
     while left and (narrow := [at for at in range(len(widths)) if widths[at] < lines[at]]):
         widths[max(narrow, key=lambda at: lines[at] / max(widths[at], 1))] += 1
         left -= 1
