@@ -11,8 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from oracle.models.pair import Pair
+    from oracle.models.view import View
 
 SECONDS = 0.3  # that trying one number takes, about, beyond the first passes
 FEWEST, MOST = 3, 30  # passes of each number that is tried
@@ -44,15 +47,14 @@ def choose(pair: Pair, clock: Callable[[], float] = time.perf_counter) -> Choice
     views = _on_processor(pair)
     if most == 1 or not views:
         return None
-    ids = torch.ones(1, dtype=torch.long)
     seconds: dict[int, float] = {}
     with torch.inference_mode(), neutral(pair):
         for threads in sorted({1, most // 2, most}):
             torch.set_num_threads(threads)
-            _passes(views, ids)  # the first one makes what later ones find made
+            _passes(views)  # the first one makes what later ones find made
             begun, count = clock(), 0
             while count < FEWEST or (count < MOST and clock() - begun < SECONDS):
-                _passes(views, ids)
+                _passes(views)
                 count += 1
             seconds[threads] = (clock() - begun) / count
     best = min(seconds.values())
@@ -61,13 +63,17 @@ def choose(pair: Pair, clock: Callable[[], float] = time.perf_counter) -> Choice
     return Choice(chosen, seconds)
 
 
-def _on_processor(pair: Pair) -> list:
+def _on_processor(pair: Pair) -> list[View]:
     from oracle.models.view import views
 
     found = views(pair)
     return list(found) if all(view.device.type == "cpu" for view in found) else []
 
 
-def _passes(views: list, ids: object) -> None:
+def _passes(views: list[View]) -> None:
+    """One token read by each model; an encoder reads it as the prompt of an empty text."""
+    import torch
+
+    prompt = np.zeros(1, np.int64)
     for view in views:
-        view.after(ids)
+        view.after(torch.from_numpy(view.opening(prompt)), prompt)

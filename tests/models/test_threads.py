@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from builders.encoders import tiny_encoder_pair
 from builders.pairs import tiny_pair
 
 from oracle.models import threads
@@ -47,3 +48,8 @@ def test_nothing_is_tried_where_there_is_no_choice(four_threads, monkeypatch):
     assert choose(pair) is None and four_threads["threads"] == 4
     four_threads["threads"] = 1
     assert choose(pair) is None
+
+
+@pytest.mark.parametrize("kind", ["t5", "bart"])
+def test_models_with_encoders_are_tried_too(four_threads, kind):
+    assert choose(tiny_encoder_pair(kind), Clock({1: 0.1, 2: 0.2, 4: 0.9})).threads == 1
