@@ -15,7 +15,7 @@ from analysis.plots.palette import BLACK, BLUE, GREY, SKY
 from analysis.replay.oracles import OPTIMAL, is_oracle
 from oracle.records.trace import Trace
 
-_SIZE = (6.4, 4.2)  # inches
+SIZE = (6.4, 4.2)  # inches
 _LONGEST = 34  # characters of a rung's name and its policy on one line
 _SHIFT = 0.24  # of a row, by which the null lies below its rung
 
@@ -26,7 +26,7 @@ def plot_headroom(data: Ladder | Trace, ax: Axes | None = None, cost: CostModel 
     ``data`` is a ladder, or a trace whose ladder is made at the prices ``cost`` (default: a draft step of 0.1).
     """
     found = data if isinstance(data, Ladder) else ladder(data, cost)
-    ax = axes_or_new(ax, _SIZE)
+    ax = axes_or_new(ax, SIZE)
     constant, optimal = found.of_name(CONSTANT).speedup, found.of_name(OPTIMAL).speedup
     largest = max(_right(each) for each in found.rungs)
     if constant is not None and optimal is not None:

@@ -13,6 +13,7 @@ from analysis.fit.distributions import Fit, fit_all
 from analysis.plots.calibration import plot_calibration
 from analysis.plots.canvas import SIZE, SQUARE, figure_of, new_axes, retitle
 from analysis.plots.hazard import plot_hazard
+from analysis.plots.headroom import SIZE as LADDER
 from analysis.plots.headroom import plot_headroom
 from analysis.plots.histogram import last_bar, plot_histogram
 from analysis.plots.iterations import plot_iterations
@@ -36,8 +37,7 @@ PANELS = {
 }
 
 FITTED = {"histogram": plot_histogram, "hazard": plot_hazard, "survival": plot_survival}
-LOG = ("histogram", "variance")  # figures whose shares may be drawn on a logarithmic axis
-SIZES = {"calibration": SQUARE, "roc": SQUARE, "headroom": (6.4, 4.2)}  # inches of one panel, where not `SIZE`
+SIZES = {"calibration": SQUARE, "roc": SQUARE, "headroom": LADDER}  # inches of one panel, where not `SIZE`
 LINES = 2  # families drawn beside the geometric one: more cannot be told apart
 
 
@@ -60,7 +60,7 @@ def panel(
 
     Panels of one kind have the same axes and the same bars.  ``cost``: the prices of "headroom", which alone hangs on
     them (default: a draft step of 0.1).  ``size`` of one panel in inches; ``log``: shares on a logarithmic axis, of
-    the figures in `LOG`.  Raises ValueError for another kind, or without traces.
+    histogram and variance.  Raises ValueError for another kind, or without traces.
     """
     if kind not in PANELS and kind != "variance":
         raise ValueError(f"kind must be one of {', '.join([*PANELS, 'variance'])}, not {kind!r}")
@@ -82,8 +82,9 @@ def panel(
             plot_headroom(trace, ax, cost=cost)
         else:
             PANELS[kind](trace, ax)
-        title = " ".join(ax.get_title(loc="left").split("\n"))
-        retitle(ax, f"{short_name(name)}: {title}" if len(traces) > 1 else title)
+        if len(traces) > 1:
+            title = " ".join(ax.get_title(loc="left").split("\n"))
+            retitle(ax, f"{short_name(name)}: {title}")
     _share_axes(axes[: len(traces)])
     if extra:
         plot_variance(traces, axes[-1])

@@ -18,7 +18,7 @@ from oracle.records.trace import Trace
 
 # Each box holds the middle of what the next wider one leaves out: half, three quarters, ... of all iterations
 # (letter values: Hofmann, Wickham and Kafadar 2017).  A long tail shows, which a mean and its SD hide.
-BOXES = ((1 / 16, 0.16), (1 / 8, 0.26), (1 / 4, 0.38))  # share left out at either end, half the height
+BOXES = ((1 / 16, 0.16, "7/8"), (1 / 8, 0.26, "3/4"), (1 / 4, 0.38, "1/2"))  # left out at an end, half the height, held
 
 
 @dataclass(frozen=True)
@@ -61,18 +61,22 @@ def plot_variance(data: Mapping[str, Trace], ax: Axes | None = None) -> Axes:
 
 def _boxes(ax: Axes, place: int, values: np.ndarray) -> None:
     ax.plot([values.min(), values.max()], [place, place], color=BLUE, linewidth=1)
-    for number, (tail, height) in enumerate(BOXES):
+    for number, (tail, height, _) in enumerate(BOXES):
         low, high = np.quantile(values, [tail, 1 - tail], method="inverted_cdf")
-        ax.barh(place, high - low, left=low, height=2 * height, color=SKY, alpha=0.3 + 0.25 * number,
+        ax.barh(place, high - low, left=low, height=2 * height, color=SKY, alpha=_depth(number),
                 edgecolor=BLUE, linewidth=0.6)  # fmt: skip
     median = float(np.median(values))
     ax.plot([median] * 2, [place - BOXES[-1][1], place + BOXES[-1][1]], color=INK, linewidth=2)
 
 
+def _depth(number: int) -> float:
+    """Opacity of a box: the narrower, the darker."""
+    return 0.3 + 0.25 * number
+
+
 def _legend(ax: Axes) -> None:
-    shares = ("7/8", "3/4", "1/2")
-    for number, share in enumerate(shares):
-        ax.plot([], [], color=SKY, alpha=0.3 + 0.25 * number, linewidth=6, label=f"middle {share} of the iterations")
+    for number, (_, _, share) in enumerate(BOXES):
+        ax.plot([], [], color=SKY, alpha=_depth(number), linewidth=6, label=f"middle {share} of the iterations")
     ax.plot([], [], color=INK, linewidth=2, label="median")
     ax.plot([], [], color=INK, marker="D", markerfacecolor="white", linestyle="none", markersize=5, label="mean")
     legend(ax, "upper center", below=0.14, columns=2)
