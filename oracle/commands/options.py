@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,6 @@ import typer
 
 from oracle.commands.bounds import Between, Once, expect_one_of
 from oracle.commands.notes import note, warnings_as_notes
-from oracle.drafts.kinds import OtherTokenizer, OwnModel, is_lookup
 
 if TYPE_CHECKING:
     from analysis.cost import CostModel
@@ -146,6 +146,7 @@ class ModelOptions:
 
     def check(self, draft: str | None) -> None:
         """Raise ValueError for a dtype that there is not, and for models that are named twice or by half."""
+        from oracle.drafts.kinds import is_lookup
         from oracle.models.pairs import DTYPES
 
         expect_one_of("--dtype", self.dtype, DTYPES)
@@ -185,7 +186,7 @@ class ModelOptions:
                 draft_layers=self.draft_layers,
                 universal=universal,
             )
-        drafts = [("draft", found.draft)] if type(found.drafting) in (OwnModel, OtherTokenizer) else []
+        drafts = [("draft", found.draft)] if found.drafting.beside else []
         _say_switched_off(("target", found.target), *drafts)
         if self.threads is None:
             from oracle.models.threads import choose
@@ -217,6 +218,8 @@ class PairOptions(ModelOptions):
     @property
     def looks_up(self) -> bool:
         """Whether the draft is an n-gram lookup, which has no probabilities to stop at."""
+        from oracle.drafts.kinds import is_lookup
+
         return is_lookup(self.draft)
 
     def load(self, universal: bool = False) -> Pair:
@@ -421,7 +424,7 @@ class PriceOptions:
         if self.draft_cost is not None and self.cost is not None:
             raise ValueError("--draft-cost and --cost exclude each other: give one of them")
 
-    @property
+    @functools.cached_property
     def given(self) -> CostModel | None:
         """The cost model that is named, or of the ratio; None without either."""
         from analysis.cost import CostModel

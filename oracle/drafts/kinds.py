@@ -31,6 +31,7 @@ class Drafting:
     generator: ClassVar[str] = "AssistedCandidateGenerator"  # class of the library
     length: ClassVar[str] = "num_assistant_tokens"  # its attribute that holds the next draft's length
     shares_ids: ClassVar[bool] = True  # the draft is given the target's token ids
+    beside: ClassVar[bool] = True  # it is a model beside the target, with a generation config of its own
 
     def settings_of(self, pair: Pair) -> PreTrainedModel | None:
         """The model whose generation config the library reads the settings from; None where it reads none."""
@@ -79,6 +80,7 @@ class FirstLayers(Drafting):
     """
 
     generator: ClassVar[str] = "EarlyExitCandidateGenerator"
+    beside: ClassVar[bool] = False
 
     layers: int
 
@@ -116,6 +118,7 @@ class PromptLookup(Drafting):
     """
 
     generator: ClassVar[str] = "PromptLookupCandidateGenerator"
+    beside: ClassVar[bool] = False
     length: ClassVar[str] = "num_output_tokens"
 
     tokens: int = 20
