@@ -137,8 +137,7 @@ def _expect_no_pair(recipe: str, pair: PairOptions, task: Sequence[str] | None) 
 
 def written(pair: PairOptions, tasks: Sequence[str], defaults: dict[str, Any]) -> str:
     """The recipe that the options amount to, as TOML."""
-    from oracle.prompts.sets import DEMOS, HUB_SETS
-    from oracle.prompts.tasks import TASKS
+    from oracle.prompts.sets import NAMES
 
     if not tasks:
         raise ValueError("a study needs a recipe, such as published, or --task: a task, or a data set as for collect")
@@ -150,8 +149,7 @@ def written(pair: PairOptions, tasks: Sequence[str], defaults: dict[str, Any]) -
         models["allow_token_differences"] = True
     tables: list[tuple[str, dict[str, Any]]] = [("pairs", models)]
     for task in tasks:
-        known = task in (*TASKS, *HUB_SETS, *DEMOS)
-        tables.append(("tasks", {"name": task} if known else {"name": _name(task), "dataset": task}))
+        tables.append(("tasks", {"name": task} if task in NAMES else {"name": _name(task), "dataset": task}))
     # What JSON writes for text, whole numbers, flags and lists of text is TOML as well.
     lines = ["[defaults]", *(f"{key} = {json.dumps(value)}" for key, value in defaults.items())]
     for kind, table in tables:

@@ -65,8 +65,8 @@ HUB_SETS = {
     ),
 }
 DEMOS = ("demo-code", "demo-text")
-_NAMES = (*TASKS, *HUB_SETS, *DEMOS)
-_KNOWN = {**{hub_set.hub_id: name for name, hub_set in HUB_SETS.items()}, **{name: name for name in _NAMES}}
+NAMES = (*TASKS, *HUB_SETS, *DEMOS)  # of tasks and of data sets
+_KNOWN = {**{hub_set.hub_id: name for name, hub_set in HUB_SETS.items()}, **{name: name for name in NAMES}}
 _ON_HUB = re.compile(r"(?P<id>[\w-][\w.-]*/[\w-][\w.-]*)(:(?P<config>[\w.-]+))?")
 ID_FIELDS = ("task_id", "id")
 
@@ -130,13 +130,13 @@ def _load(source: str | os.PathLike, name: str, split: str | None, revision: str
 def _source_name(source: str | os.PathLike) -> str:
     """The name in HUB_SETS or DEMOS that `source` means, or a name on the hub or a path as text."""
     if not isinstance(source, str | os.PathLike) or not os.fspath(source):
-        raise ValueError(f"Prompts come from a name or a path, not {source!r}. Names: {', '.join(_NAMES)}.")
+        raise ValueError(f"Prompts come from a name or a path, not {source!r}. Names: {', '.join(NAMES)}.")
     if not isinstance(source, str):  # a Path is a path, even one that is named like a data set
         return os.fspath(source)
     looks_like_path = os.path.exists(source) or Path(source).suffix or source.startswith((".", "~"))
     if source not in _KNOWN and not looks_like_path and not _ON_HUB.fullmatch(source):
         raise ValueError(
-            f"Unknown prompts {source!r}. Legal: {', '.join(_NAMES)}, org/name on the hub, or the path of a "
+            f"Unknown prompts {source!r}. Legal: {', '.join(NAMES)}, org/name on the hub, or the path of a "
             f"{', '.join(ENDINGS)} file.{did_you_mean(source, _KNOWN)}"
         )
     return _KNOWN.get(source, source)

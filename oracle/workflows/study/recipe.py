@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from oracle.prompts.sets import DEMOS, HUB_SETS
+from oracle.prompts.sets import NAMES
 from oracle.prompts.tasks import TASKS
 from oracle.shipped import data_path
 from oracle.words import did_you_mean
@@ -266,11 +266,10 @@ def _known_task(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """What a known task says of itself; a data set by its name is one.  Raises ValueError for a name that is none."""
     if "dataset" in given:
         return {}
-    legal = (*TASKS, *HUB_SETS, *DEMOS)
-    if name not in legal:
+    if name not in NAMES:
         raise ValueError(
-            f"task {name!r} has no dataset, and is none of those known by name: {', '.join(legal)}; give it a dataset."
-            f"{did_you_mean(name, legal)}"
+            f"task {name!r} has no dataset, and is none of those known by name: {', '.join(NAMES)}; give it a dataset."
+            f"{did_you_mean(name, NAMES)}"
         )
     known = TASKS.get(name)
     lengths = {} if known is None else {
