@@ -22,7 +22,7 @@ from oracle.models.decoding import neutral
 from oracle.models.pair import Pair
 from oracle.models.pairs import load_pair
 from oracle.models.view import Reader, views
-from oracle.policies import parse
+from oracle.policies import parse, semantics
 from oracle.policies.library import settings_of
 from oracle.prompts.encode import encode
 from oracle.prompts.sets import load_prompts
@@ -173,7 +173,7 @@ def drafting(pair, trace):
 
 
 def test_a_draft_reads_two_tokens_a_round_and_without_the_mask_its_whole_text(pairs, monkeypatch):
-    """Fails where a release of transformers no longer needs the mask: then bound `needs_decoder_mask` there."""
+    """Fails where a release of transformers no longer needs the mask: then say so in `semantics.RELEASES`."""
     pair, trace = pairs
     assert needs_decoder_mask(pair)
     expected = [(row[1], row[2]) for row in replayed(trace, parse("constant:tokens=3")) if row[0] == 0]
@@ -186,9 +186,9 @@ def test_a_draft_reads_two_tokens_a_round_and_without_the_mask_its_whole_text(pa
 
 def test_the_mask_is_bound_to_releases(monkeypatch):
     pair = tiny_encoder_pair()
-    monkeypatch.setattr(checks, "version", lambda name: "4.57.1")
+    monkeypatch.setattr(semantics, "installed", lambda: "4.57.1")
     assert not needs_decoder_mask(pair) and checks.REREADS not in checks.remarks(pair)
-    monkeypatch.setattr(checks, "version", lambda name: "5.24.0.dev0")
+    monkeypatch.setattr(semantics, "installed", lambda: "5.24.0.dev0")
     assert needs_decoder_mask(pair) and checks.REREADS in checks.remarks(pair)
     assert not needs_decoder_mask(Pair(tiny(), tiny(), None))
 

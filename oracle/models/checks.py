@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from oracle.models.configs import known_rows, rows, says_no_eos
+from oracle.models.configs import rows, says_no_eos
 from oracle.models.identity import name_of
 from oracle.models.tokens import Differences, Vocabulary, compare, some_of
+from oracle.policies.semantics import in_force
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedTokenizerBase
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _SAME = "choose a draft with the target's tokenizer"
 _ANYWAY = "or only measure it (`oracle measure --universal`, universal=True): what it drafts cannot be replayed"
-_REREADS_SINCE = (5, 6)  # transformers; 5.24 still does.  tests/test_encoder_decoder.py fails where one no longer does
 REREADS = (
     "transformers lets an encoder-decoder draft read its whole text again in each iteration, which costs time and "
     "changes what it drafts, unless generate is given decoder_attention_mask=torch.ones(1, 1, dtype=torch.long); "
@@ -125,15 +124,6 @@ def _equal_rows(size: int) -> str:
     )
 
 
-def shared_rows(pair: Pair) -> int:
-    """Ids that both models know: 0 .. shared_rows - 1.
-
-    Models of one family pad their embeddings to different sizes; both models' logits are cut to this range before
-    anything else is computed from them, the softmax included.
-    """
-    return known_rows(pair)
-
-
 def check_architectures(configs: tuple[PreTrainedConfig, PreTrainedConfig], names: tuple[str, str]) -> None:
     """Raise ValueError where one model of a pair has an encoder and the other has none, or the library cannot run one.
 
@@ -160,9 +150,9 @@ def check_architectures(configs: tuple[PreTrainedConfig, PreTrainedConfig], name
 def needs_decoder_mask(pair: Pair) -> bool:
     """Whether assisted generation goes wrong on this pair unless a mask of the decoder's first token is given.
 
-    From transformers 5.6 on, a draft with an encoder reads the whole text again in each iteration, behind what it has
-    cached of it (`GenerationMixin._prefill` cuts off what is cached only where it knows the length of the mask).  With
-    ``decoder_attention_mask=torch.ones(1, 1, dtype=torch.long)`` it reads the two tokens that it must.
+    In the releases that `oracle.policies.semantics` marks, a draft with an encoder reads the whole text again in each
+    iteration, behind what it has cached of it (`GenerationMixin._prefill` cuts off what is cached only where it knows
+    the length of the mask).  With ``decoder_attention_mask=torch.ones(1, 1, dtype=torch.long)`` it reads the two tokens
+    that it must.
     """
-    release = tuple(int(part) for part in version("transformers").split(".")[:2])
-    return bool(pair.target.config.is_encoder_decoder) and release >= _REREADS_SINCE
+    return bool(pair.target.config.is_encoder_decoder) and in_force().workaround

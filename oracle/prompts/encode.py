@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oracle.models.checks import shared_rows
-from oracle.models.configs import positions, whole
+from oracle.models.configs import known_rows, positions, whole
 from oracle.models.lengths import room
 from oracle.models.pair import Pair
 from oracle.prompts.chat import HISTORY, QUESTION, SYSTEM, Chat, as_chat, render_chat
@@ -51,7 +50,7 @@ def encode(
     if isinstance(prompts, (str, bytes)):
         raise ValueError("prompts is one string; give a list of prompts")
     context = context_limit(pair)
-    known = shared_rows(pair)
+    known = known_rows(pair)
     answer = 0 if pair.target.config.is_encoder_decoder else 1  # positions beside a prompt that an answer needs
     found, skipped = [], []
     place: dict[str, int] = {}

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oracle.models.checks import shared_rows
-from oracle.models.configs import eos_token_ids, whole
+from oracle.models.configs import eos_token_ids, known_rows, whole
 from oracle.models.pair import Pair
 from oracle.prompts.chat import Chat, as_chat
 from oracle.prompts.encode import CUT, DATED, NO_HISTORY, NO_SYSTEM, Encoded
@@ -78,7 +77,7 @@ def look(
     chat: Chat | None,
 ) -> PromptFacts:
     """Look at the encoded prompts (at least one); ``source`` is the ``PromptSet``'s, empty for prompts in memory."""
-    tokenizer, known = pair.tokenizer, shared_rows(pair)
+    tokenizer, known = pair.tokenizer, known_rows(pair)
     eos = tuple(token for token in eos_token_ids(pair) if token < known)  # no text can hold others
     sizes = [len(item.tokens) for item in encoded]
     bos = whole(getattr(tokenizer, "bos_token_id", None))

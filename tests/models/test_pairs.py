@@ -21,7 +21,8 @@ from transformers import (
 
 from oracle.collect import collect
 from oracle.models import loading
-from oracle.models.checks import check_pair, shared_rows
+from oracle.models.checks import check_pair
+from oracle.models.configs import known_rows
 from oracle.models.identity import describe
 from oracle.models.pair import Pair
 from oracle.models.pairs import PAIRS, load_pair
@@ -171,7 +172,7 @@ def test_other_tokens_are_named(folders, tmp_path):
 @pytest.mark.parametrize(("target", "draft"), [(97, 97), (97, 128), (128, 97), (97, 90)])
 def test_embedding_sizes_may_differ_by_padding_only(target, draft):
     pair = Pair(tiny("llama", vocab=target), tiny("llama", vocab=draft), word_tokenizer())
-    assert shared_rows(pair) == min(target, draft)
+    assert known_rows(pair) == min(target, draft)
     if draft >= len(WORDS):
         check_pair(pair)
     else:
