@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from oracle.models.pair import Pair
+from oracle.versions import version_of
 
 _PACKAGES = ("torch", "transformers", "numpy")
 
@@ -76,7 +77,7 @@ def describe_machine(pair: Pair) -> dict[str, Any]:
         "system": platform.platform(),
         "versions": {name: importlib.metadata.version(name) for name in _PACKAGES}
         | {"python": platform.python_version()},
-        "scikit_learn": _version("scikit-learn"),
+        "scikit_learn": version_of("scikit-learn"),
     }
 
 
@@ -95,10 +96,3 @@ def _load() -> float | None:
 
 def _name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None

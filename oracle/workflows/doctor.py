@@ -12,8 +12,9 @@ import shutil
 import threading
 import time
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from oracle.versions import version_of
 
 PACKAGES = ("oracle-lookahead", "torch", "transformers", "tokenizers", "safetensors", "datasets", "huggingface_hub",
             "numpy", "pandas", "scipy", "pyarrow", "scikit-learn")  # fmt: skip
@@ -59,7 +60,7 @@ def examine() -> Health:
     except RuntimeError:
         pair = None
     found = Health(
-        versions={name: _version(name) for name in PACKAGES},
+        versions={name: version_of(name) for name in PACKAGES},
         cores=os.cpu_count() or 1,
         threads=torch.get_num_threads(),
         devices=devices,
@@ -150,13 +151,6 @@ def _devices() -> list[Device]:
         facts = torch.cuda.get_device_properties(number)
         found.insert(0, Device(f"cuda:{number}", facts.name, facts.total_memory))
     return found
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _memory() -> int | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import importlib.metadata
 import os
 import platform
 import sys
@@ -20,6 +19,7 @@ from analysis.tables.speedups import Row, speedup_csv, speedup_table
 from oracle.models.pair import Pair
 from oracle.models.pairs import load_pair
 from oracle.records.whole import write_whole
+from oracle.versions import version_of
 from oracle.workflows.folders import held
 from oracle.workflows.study import kept as records
 from oracle.workflows.study.kept import STUDY, TABLES, Kept, folder_of, known
@@ -90,25 +90,31 @@ def _all(
     """Every cell, those of one pair after each other, so that one pair is in memory and each is loaded once."""
     found: dict[str, Kept] = {}
     for models in dict.fromkeys(cell.models for cell, _ in cells):
-        pair = functools.cache(functools.partial(_load, models, threads, say))
-        failure: list[Exception] = []
-
-        def once(pair: Callable[[], Pair] = pair, failure: list[Exception] = failure) -> Pair:
-            """The pair; where it could not be loaded, the same reason again."""
-            if failure:
-                raise failure[0]
-            try:
-                return pair()
-            except _FAILURES as error:
-                failure.append(error)
-                raise
-
+        pair = _Once(functools.partial(_load, models, threads, say))
         for cell, kept in cells:
             if cell.models == models:
-                found[cell.name] = _cell(Work(cell, folder_of(out, cell), once, progress), kept, say)
-        pair.cache_clear()
+                found[cell.name] = _cell(Work(cell, folder_of(out, cell), pair, progress), kept, say)
+        del pair
         _free()
     return found
+
+
+class _Once:
+    """A pair that is loaded when it is first asked for; where that fails, the same reason again."""
+
+    def __init__(self, load: Callable[[], Pair]) -> None:
+        self._load = load
+        self._found: Pair | Exception | None = None
+
+    def __call__(self) -> Pair:
+        if self._found is None:
+            try:
+                self._found = self._load()
+            except _FAILURES as error:
+                self._found = error
+        if isinstance(self._found, Exception):
+            raise self._found
+        return self._found
 
 
 def _cell(work: Work, kept: Kept, say: Callable[[str], None]) -> Kept:
@@ -166,7 +172,7 @@ def _begin(out: Path, recipe: Recipe, command: Sequence[str]) -> dict[str, Any]:
         "began": records.now(),
         "system": platform.platform(),
         "python": platform.python_version(),
-        "versions": {name: _version(name) for name in _PACKAGES},
+        "versions": {name: version_of(name) for name in _PACKAGES},
     }
     log = {"title": recipe.title, "sessions": [*(before if isinstance(before, list) else ()), session]}
     STUDY.write(out, log)
@@ -176,13 +182,6 @@ def _begin(out: Path, recipe: Recipe, command: Sequence[str]) -> dict[str, Any]:
 def _end(out: Path, log: dict[str, Any], seconds: float) -> None:
     last = log["sessions"][-1] | {"ended": records.now(), "seconds": round(seconds, 3)}
     STUDY.write(out, log | {"sessions": [*log["sessions"][:-1], last]})
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:  # a checkout
-        return None
 
 
 def _write(out: Path, recipe: Recipe, rows: Sequence[Row]) -> Path:
